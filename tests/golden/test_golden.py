@@ -156,6 +156,7 @@ def test_masks_keep_commitments_and_nothing_of_one_run(tmp_path):
 
 def _commands(command, path=()):
     """The words of every command."""
+    command = getattr(command, "loaded", command)
     for name, inside in getattr(command, "commands", {}).items():
         yield from _commands(inside, (*path, name))
     if not getattr(command, "commands", None):

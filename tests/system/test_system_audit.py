@@ -73,7 +73,7 @@ def test_the_mechanism_is_audited_without_any_data(released, called, reproduced)
     assert called("audit", "--mechanism-only", "statement.json", "--json").result["findings"] == anew
     assert "no certificate beside out.npz" in called("audit", "--mechanism-only", "out.npz").sentence
     both = ("audit", "--mechanism-only", "out.npz", "out.npz")
-    assert "looks at no data: leave out ORIGINAL" in called(*both).sentence
+    assert "reads no data: leave out ORIGINAL" in called(*both).sentence
 
 
 def test_the_mechanism_is_audited_by_a_certificate_whose_file_is_elsewhere(released, called):

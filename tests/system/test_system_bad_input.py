@@ -274,7 +274,7 @@ def test_parquet_cells_that_cannot_be_released(called, folder, kind):
         (np.ones(5), "ε was declared for 5 records, and X.npy holds 4"),
         (np.array([1.0, 1.0, 0.0, 1.0]), "--epsilon must be one positive number"),
         (np.array([1.0, np.nan, 1.0, 1.0]), "--epsilon must be one positive number"),
-        (np.ones((4, 1)), "must hold one ε a record"),
+        (np.ones((4, 1)), "must hold one ε for each record"),
     ],
 )
 def test_budgets_that_do_not_fit_their_records(called, folder, budgets, said):

@@ -81,7 +81,7 @@ import numpy as np
 from sfumato.io import open_array, write_whole
 from sfumato.mechanisms import Gaussian
 from sfumato.release.path import Kind, Protected, release
-from sfumato.release.payment import Payment, Spending
+from sfumato.release.path import Payment, Spending
 from sfumato.reports import certificate_file
 
 __all__ = ["release_means"]

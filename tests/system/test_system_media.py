@@ -330,7 +330,7 @@ def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, box
     assert [entry["file"] for entry in done["released"]] == ["a.png"]
     assert [entry["why"] for entry in done["skipped"]] == [
         "boxes.json declares no boxes for b.png, not even an empty list.",
-        "c.mp4 is a video, and boxes are declared for pictures alone.",
+        "c.mp4 is a video, and boxes are supported for images only.",
     ]
 
 

@@ -31,7 +31,7 @@ def test_alone_it_shows_help_with_both_commands_and_an_example(called):
 def test_help_groups_every_option_and_names_every_mechanism(command):
     ran = command("protect", "--help", COLUMNS="200")
     assert ran.code == 0
-    for panel in ("The promise", "The bound on the records", "For some mechanisms", "Files"):
+    for panel in ("Privacy", "Bounds", "Parameters of some mechanisms", "Files"):
         assert panel in ran.out
     for name in MECHANISMS:
         assert name in ran.out
@@ -282,7 +282,7 @@ def test_help_and_refusals_are_spelled_in_ascii_too(command, data):
     np.save("budgets.npy", np.ones((2, 2)))
     words = ("--mechanism", "personalised", "--epsilon-file", "budgets.npy", "--clip", "1")
     refusal = command("protect", "X.npz", "-o", "out.npz", *words, **ascii_only)
-    assert refusal.sentence.startswith("budgets.npy must hold one eps a record")
+    assert refusal.sentence.startswith("budgets.npy must hold one eps for each record")
 
 
 def test_json_survives_ascii_and_names_that_are_no_text(command, data, statement_beside):

@@ -29,10 +29,7 @@ TESTS = [
     file for kind in ("tests", "reproductions/tests") for file in sorted((REPOSITORY / kind).rglob("*.py"))
 ]
 # Rooms whose unit tests have the names of modules.
-MIRRORED = [
-    *("privacy", "noise", "io", "mechanisms", "media", "learners", "publishers", "audits", "utility"),
-    *("ledger", "reports", "serve", "cli"),
-]
+MIRRORED = ROOMS
 PACKAGES = sorted(file.parent for file in FILES if file.name == "__init__.py" and file.parent != ROOT)
 
 

@@ -6,25 +6,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
-from typer.core import TyperCommand
 
-from sfumato.cli import in_line, progress, spread
+from sfumato.cli import NumbersCommand, in_line, progress
 
 __all__ = ["app", "paper"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-class _Numbers(TyperCommand):
-    """A command whose ``--table`` and ``--figure`` take one or more numbers, as in ``--table 1 4``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spread(args, ("--table", "--figure")))
-
-
-@app.command(cls=_Numbers, epilog="For example: sfumato paper multimedia-dp --figure 2")
+@app.command(cls=NumbersCommand, epilog="For example: sfumato paper multimedia-dp --figure 2")
 def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
     table: Annotated[

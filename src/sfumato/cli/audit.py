@@ -1,22 +1,23 @@
-"""``sfumato audit``: attack a release, and say what the attacks achieved."""
+"""``sfumato audit``: attack a release, and report what the attacks achieved."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import sfumato
 from sfumato.cli import terminal
+from sfumato.cli.options import JSON
 from sfumato.errors import BadInput
+from sfumato.io import atomic_output
 
 if TYPE_CHECKING:
     from sfumato.audits import Audit
     from sfumato.release import Compared
-
 
 _CONFIDENCE = 0.99
 
@@ -27,153 +28,153 @@ def audit(
     *,
     labels: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What to infer: an array or a column of ORIGINAL, or a file."),
+        typer.Option(metavar="NAME", help="Labels to infer: an array or column of ORIGINAL, or a file."),
     ] = None,
     nonmembers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Records of the same kind that were not released."),
+        Path | None, typer.Option(metavar="FILE", help="Records of the same kind that were not released.")
     ] = None,
     also: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Another release of the same records, to be pooled; repeatable."),
+        typer.Option(metavar="FILE", help="Another release of the same records, to pool; repeatable."),
     ] = None,
     array: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which array of ORIGINAL, if there are several.")
+        str | None, typer.Option(metavar="NAME", help="Array of ORIGINAL, if it holds several.")
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For tables: the schema they were released under.")
-    ] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Table schema of the release.")] = None,
     delta: Annotated[
         float | None,
-        typer.Option(metavar="δ", help="Of the bounds on ε; else that of the release, at most 1e-5."),
+        typer.Option(metavar="δ", help="δ of the bounds on ε. Default: that of the release, at most 1e-5."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(metavar="P", help="Of all intervals and bounds.")
+        float, typer.Option(metavar="P", help="Confidence of all intervals and bounds.")
     ] = _CONFIDENCE,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the attackers' random choices.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the attacks.")] = 0,
     output: Annotated[
         list[Path] | None,
         typer.Option(
             "-o",
             "--output",
             metavar="FILE",
-            help="A report (.html), or the evidence for sfumato report (.json); repeatable.",
+            help="Report (.html), or evidence for sfumato report (.json); repeatable.",
         ),
     ] = None,
     show_originals: Annotated[
-        int, typer.Option(metavar="N", help="Show N pictures before and after in the report.")
+        int, typer.Option(metavar="N", help="Show N images before and after in the report.")
     ] = 0,
     mechanism_only: Annotated[
         bool,
         typer.Option(
             "--mechanism-only",
-            help="Draw the mechanism of RELEASED anew on worst-case rows; needs its certificate and no data.",
+            help="Run the mechanism of RELEASED on worst-case rows; needs its certificate and no data.",
         ),
     ] = False,
     self_test: Annotated[
         bool,
         typer.Option("--self-test", help="Attack mechanisms known to be broken or sound, and no file."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JSON = False,
 ) -> None:
-    """Attack RELEASED, a release of ORIGINAL row by row, and say what was achieved.
+    """Attack RELEASED, a release of ORIGINAL row by row, and report what the attacks achieved.
 
-    Membership, re-identification, reconstruction, attribute inference, exact values, shared noise, and lower
-    bounds on ε: on the rows that were released, and of the mechanism on worst-case rows. An attack that fails
-    is no proof of privacy. What is computed from originals is for their owner alone: -o files are readable by
-    you only. With --mechanism-only RELEASED alone is given (or a certificate, or a statement as JSON), and
-    what is found may travel with the release.
+    Attacks: membership inference, re-identification, reconstruction, attribute inference, exact values,
+    shared noise, and lower bounds on ε, on the released rows and of the mechanism on worst-case rows. An
+    attack that fails is no proof of privacy. What is computed from originals is for their owner alone: -o
+    files are readable by you only. With --mechanism-only give RELEASED alone, a certificate, or a statement
+    as JSON; what is found may be published with the release.
     """
     if self_test:
         _self_test(as_json)
         return
-    outputs = _outputs(output or [], show_originals)
-    if mechanism_only:
-        given: dict[str, object] = {
-            "--labels": labels,
-            "--nonmembers": nonmembers,
-            "--also": also,
-            "--array": array,
-        }
-        given |= {"--schema": schema, "--show-originals": show_originals, "ORIGINAL": released}
-        for name, value in given.items():
-            if value:
-                raise BadInput(f"--mechanism-only looks at no data: leave out {name}.")
-        if original is None:
-            raise BadInput("audit needs RELEASED, as in sfumato audit --mechanism-only out.npz.")
-        _mechanism_only(original, confidence, seed, outputs, as_json)
-        return
-    if original is None or released is None:
-        raise BadInput("audit needs ORIGINAL and RELEASED, as in sfumato audit X.npz out.npz.")
-    from sfumato.release import Compared, audit_files, command_line
+    outputs, data = output or [], dict[str, Any](labels=labels, nonmembers=nonmembers, also=also)
+    data |= {"array": array, "schema": schema}
+    _check_options(original, released, outputs, data, show_originals, mechanism_only)
+    from sfumato.release import Compared, audit_files, audit_mechanism_of, command_line
+    from sfumato.reports import report as write_report
 
+    images, files = dict[str, Any](), [file for file in (original, released) if file]
+    words: dict[str, Any] = {"confidence": confidence, "seed": seed}
     with terminal.progress(not as_json) as report:
-        compared = Compared(original, like=released, labels=labels, array=array, schema=schema)
-        found = audit_files(
-            compared,
-            released,
-            nonmembers=nonmembers,
-            also=also or [],
-            delta=delta,
-            confidence=confidence,
-            seed=seed,
-            report=report,
-        )
+        if mechanism_only:
+            found = audit_mechanism_of(files[0], report=report, **words)
+        else:
+            compared = Compared(files[0], like=files[1], labels=labels, array=array, schema=schema)
+            images = {"show_originals": show_originals, "progress": report} | _shown(compared, show_originals)
+            members: dict[str, Any] = {"nonmembers": nonmembers, "also": also or [], "delta": delta}
+            found = audit_files(compared, files[1], report=report, **members, **words)
         for file in outputs:
             if file.suffix == ".json":
-                _write_evidence(file, found)
-            else:
-                command = command_line(
-                    *("audit", original, released),
-                    labels=labels,
-                    nonmembers=nonmembers,
-                    also=also,
-                    array=array,
-                    schema=schema,
-                    confidence=None if confidence == _CONFIDENCE else confidence,
-                    seed=seed or None,
-                    show_originals=show_originals or None,
-                    output=file,
-                )
-                _write_page(file, found, compared, original, released, show_originals, command, report)
+                # What is computed from originals is for their owner alone.
+                with atomic_output(file, mode=None if mechanism_only else 0o600) as stream:
+                    stream.write(json.dumps(found.to_dict(), ensure_ascii=False, indent=2).encode())
+                continue
+            command = command_line(
+                "audit",
+                *files,
+                **data,
+                mechanism_only=mechanism_only,
+                confidence=None if confidence == _CONFIDENCE else confidence,
+                seed=seed or None,
+                show_originals=show_originals or None,
+                output=file,
+            )
+            lines = [command, f"# Sfumato {sfumato.__version__}"]
+            write_report([found], file, names=[files[-1].name], reproduce=lines, **images)
     _print(found, outputs, as_json)
 
 
-def _mechanism_only(released: Path, confidence: float, seed: int, outputs: list[Path], as_json: bool) -> None:
-    """Audit the mechanism alone, and write what may travel with the release."""
-    from sfumato.release import audit_mechanism_of, command_line
-    from sfumato.reports import report as write
-
-    with terminal.progress(not as_json) as report:
-        found = audit_mechanism_of(released, confidence=confidence, seed=seed, report=report)
+def _check_options(
+    original: Path | None,
+    released: Path | None,
+    outputs: list[Path],
+    data: dict[str, Any],
+    show_originals: int,
+    mechanism_only: bool,
+) -> None:
+    """Refuse outputs and options that do not go together."""
     for file in outputs:
-        if file.suffix == ".json":
-            _write_evidence(file, found)
-            continue
-        command = command_line(
-            *("audit", released),
-            mechanism_only=True,
-            confidence=None if confidence == _CONFIDENCE else confidence,
-            seed=seed or None,
-            output=file,
+        if file.suffix not in (".html", ".json"):
+            raise BadInput(
+                f"`output` {file.name} names neither a report (.html) nor evidence (.json).",
+                parameter="output",
+            )
+    if show_originals and not any(file.suffix == ".html" for file in outputs):
+        raise BadInput(
+            "`show_originals` is for a report: add `output='report.html'`.", parameter="show_originals"
         )
-        write([found], file, names=[released.name], reproduce=[command, f"# Sfumato {sfumato.__version__}"])
-    _print(found, outputs, as_json)
+    if not mechanism_only:
+        if original is None or released is None:
+            raise BadInput("audit needs ORIGINAL and RELEASED, as in sfumato audit X.npz out.npz.")
+        return
+    for name, value in (data | {"show_originals": show_originals}).items():
+        if value:
+            raise BadInput(f"`mechanism_only` reads no data: leave out `{name}`.", parameter=name)
+    if released is not None:
+        raise BadInput("`mechanism_only` reads no data: leave out ORIGINAL.", parameter="mechanism_only")
+    if original is None:
+        raise BadInput("audit needs RELEASED, as in sfumato audit --mechanism-only out.npz.")
+
+
+def _shown(compared: Compared, show_originals: int) -> dict[str, Any]:
+    """Return what a report needs of the original."""
+    if show_originals and compared.image_shape is None:
+        shape = compared.records.shape
+        raise BadInput(f"the records of {compared.path.name} are no images: their shape is {shape}.")
+    return {
+        "original": compared.records.values,
+        "labels": compared.labels,
+        "image_shape": compared.image_shape,
+        "fields": compared.records.fields,
+    }
 
 
 def _print(found: Audit, outputs: list[Path], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(found.to_dict() | {"files": [str(file) for file in outputs]}))
-        return
-    # The attacks have a table of their own; what bounds ε is what the proven column is held against.
+    # The attacks have a table of their own; the proven column is compared with bounds on ε.
     bounds = tuple(item for item in found.statement.measured if item.epsilon_lower is not None)
-    lines = [
-        replace(found.statement, measured=bounds).table(terminal.width()),
-        "",
-        found.table(terminal.width()),
-    ]
+    statement, width = replace(found.statement, measured=bounds), terminal.width()
+    lines = [statement.table(width), "", found.table(width)]
     lines += [f"Written: {terminal.printable(file)}" for file in outputs]
-    print(terminal.in_line("\n".join(lines)))
+    document = found.to_dict() | {"files": [str(file) for file in outputs]}
+    terminal.answer(as_json, document, "\n".join(lines))
 
 
 def _self_test(as_json: bool) -> None:
@@ -181,54 +182,6 @@ def _self_test(as_json: bool) -> None:
 
     with terminal.progress(not as_json) as report:
         result = self_test(report=report)
-    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(result.table(terminal.width())))
+    terminal.answer(as_json, result.to_dict(), result.table(terminal.width()))
     if not result.passed:
         raise typer.Exit(1)
-
-
-def _outputs(files: list[Path], show_originals: int) -> list[Path]:
-    for file in files:
-        if file.suffix not in (".html", ".json"):
-            raise BadInput(f"-o {file.name} names neither a report (.html) nor evidence (.json).")
-    if show_originals and not any(file.suffix == ".html" for file in files):
-        raise BadInput("--show-originals is for a report: add -o report.html.")
-    return files
-
-
-def _write_evidence(file: Path, found: Audit) -> None:
-    from sfumato.io import atomic_output
-
-    # What is computed from originals is for their owner alone.
-    with atomic_output(file, mode=None if found.mechanism_only else 0o600) as stream:
-        stream.write(json.dumps(found.to_dict(), ensure_ascii=False, indent=2).encode())
-
-
-def _write_page(
-    file: Path,
-    found: Audit,
-    compared: Compared,
-    original: Path,
-    released: Path,
-    show_originals: int,
-    command: str,
-    report: object,
-) -> None:
-    from sfumato.reports import report as write
-
-    shape = compared.image_shape
-    if show_originals and shape is None:
-        raise BadInput(
-            f"the records of {original.name} are no pictures: their shape is {compared.records.shape}."
-        )
-    write(
-        [found],
-        file,
-        original=compared.records.values,
-        labels=compared.labels,
-        names=[released.name],
-        image_shape=shape,
-        show_originals=show_originals,
-        fields=compared.records.fields,
-        reproduce=[command, f"# Sfumato {sfumato.__version__}"],
-        progress=report,  # type: ignore[arg-type]
-    )

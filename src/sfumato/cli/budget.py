@@ -11,161 +11,132 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli import terminal
-from sfumato.cli.options import LEDGER, home_ledger, opened_ledger
+from sfumato.cli.options import JSON, LedgerUrl, home_ledger, opened_ledger
 from sfumato.errors import BadInput, spell
-from sfumato.privacy import RECORDS
+from sfumato.privacy import RECORDS, format_delta, format_lower, format_upper
 
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
 
-
-app = typer.Typer(
-    name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
-)
-
-_NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
-_JSON = typer.Option("--json", help="Print the result as JSON.")
+app = typer.Typer(help="Manage the privacy budgets of datasets.", no_args_is_help=True, add_completion=False)
+DatasetName = Annotated[str, typer.Argument(metavar="DATASET", hidden=True)]
+AnyDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", hidden=True)]
 
 
 @app.command("open")
 def open_(
-    dataset: Annotated[str, _NAME],
-    epsilon: Annotated[float, typer.Option(metavar="ε", help="The budget.")],
-    delta: Annotated[float, typer.Option(metavar="δ", help="Such as 1e-6; 0 admits only what has no δ.")],
-    unit: Annotated[str, typer.Option(help="What the budget protects.")] = RECORDS.unit,
-    neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = RECORDS.neighbours,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    dataset: DatasetName,
+    epsilon: Annotated[float, typer.Option(metavar="ε", help="Privacy budget.")],
+    delta: Annotated[
+        float, typer.Option(metavar="δ", help="Failure probability, such as 1e-6; 0 admits pure ε only.")
+    ],
+    unit: Annotated[str, typer.Option(help="Unit of privacy.")] = RECORDS.unit,
+    neighbours: Annotated[
+        str, typer.Option(help="Neighbouring datasets: replace, zero-out or add/remove.")
+    ] = RECORDS.neighbours,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
-    """Give DATASET a budget, which never changes afterwards."""
+    """Open a budget for DATASET, which never changes afterwards."""
     with opened_ledger(ledger, make=True) as book:
         book.open(dataset, epsilon, delta, unit, neighbours)
-        _tell(book, book.balance(dataset), as_json)
+        _answer(book, dataset, as_json)
 
 
 @app.command()
-def show(
-    dataset: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
-    ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """Show what is left of a budget."""
-    from sfumato.privacy import format_upper
-
+def show(dataset: AnyDataset = None, ledger: LedgerUrl = None, as_json: JSON = False) -> None:
+    """Show what is left of the budget of DATASET, or of all budgets."""
     found: list[tuple[Balance, float, str]] = []
     if dataset is not None or ledger is not None or home_ledger().exists():
         with opened_ledger(ledger) as book:
             names = book.names() if dataset is None else [dataset]
             for balance in map(book.balance, names):
                 found.append((balance, book.fixed_plan_epsilon(balance.dataset), _shown(book, balance)))
-    if as_json:
-        results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon, _ in found]
-        print(json.dumps(results if dataset is None else results[0]))
-        return
-    if not found:
-        print("No budget was opened yet; see sfumato budget open --help.")
-    for _, epsilon, text in found:
-        fixed = f"  spent so far, had the plan been fixed in advance: ε = {format_upper(epsilon)}"
-        print(terminal.in_line(f"{text}\n{fixed}"))
+    results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon, _ in found]
+    lines = [
+        f"{text}\n  spent so far, had the plan been fixed in advance: ε = {format_upper(epsilon)}"
+        for _, epsilon, text in found
+    ]
+    text = "\n".join(lines or ["No budget was opened yet; see sfumato budget open --help."])
+    terminal.answer(as_json, results if dataset is None else results[0], text)
 
 
 @app.command()
-def history(
-    dataset: Annotated[str, _NAME],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """List every entry of a dataset, oldest first."""
+def history(dataset: DatasetName, ledger: LedgerUrl = None, as_json: JSON = False) -> None:
+    """List every entry of DATASET, oldest first."""
     with opened_ledger(ledger) as book:
         entries = book.history(dataset)
-    if as_json:
-        print(json.dumps([entry.to_dict() for entry in entries]))
-        return
-    print(terminal.in_line("\n".join(_line(entry) for entry in entries)))
+    text = "\n".join(_line(entry) for entry in entries)
+    terminal.answer(as_json, [entry.to_dict() for entry in entries], text)
 
 
 @app.command()
-def check(
-    dataset: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
-    ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """Look for rows that were edited, deleted or added by another hand; exit 4 if there are any."""
+def check(dataset: AnyDataset = None, ledger: LedgerUrl = None, as_json: JSON = False) -> None:
+    """Find ledger rows that were edited, deleted or added by another program; exit 4 if there are any."""
     from sfumato.reports import VerificationFailed
 
     with opened_ledger(ledger) as book:
-        damages = book.check(dataset)
-    if as_json:
-        print(json.dumps({"holds": not damages, "damages": [str(damage) for damage in damages]}))
-        raise typer.Exit(4 if damages else 0)
-    if damages:
-        raise VerificationFailed(
-            "the ledger was altered: " + "; ".join(str(damage) for damage in damages) + "."
-        )
-    print("The chain holds.")
+        damages = [str(damage) for damage in book.check(dataset)]
+    if damages and not as_json:
+        raise VerificationFailed(f"the ledger was altered: {'; '.join(damages)}.")
+    terminal.answer(as_json, {"holds": not damages, "damages": damages}, "The chain holds.")
+    raise typer.Exit(4 if damages else 0)
 
 
 @app.command()
 def export(
-    dataset: Annotated[str, _NAME],
-    format: Annotated[str, typer.Option(metavar="csv|json", help="Which format.")] = "csv",
+    dataset: DatasetName,
+    format: Annotated[str, typer.Option(metavar="csv|json", help="Format.")] = "csv",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Printed unless given.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="File to write. Default: standard output."),
     ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
+    ledger: LedgerUrl = None,
 ) -> None:
-    """Write the history of a dataset as CSV or JSON."""
-    if format not in ("csv", "json"):
-        raise BadInput(f"--format is csv or json, not {format!r}.")
-    with opened_ledger(ledger) as book:
-        rows = [entry.to_dict() for entry in book.history(dataset)]
+    """Write the history of DATASET as CSV or JSON."""
+    from sfumato.io import atomic_output
     from sfumato.reports import entries_csv
 
+    if format not in ("csv", "json"):
+        raise BadInput(f"`format` is csv or json, not {format!r}.", parameter="format")
+    with opened_ledger(ledger) as book:
+        rows = [entry.to_dict() for entry in book.history(dataset)]
     text = json.dumps(rows, indent=2) + "\n" if format == "json" else entries_csv(rows)
     if output is None:
         print(text, end="")
         return
-    from sfumato.io import atomic_output
-
     with atomic_output(output) as file:
         file.write(text.encode())
 
 
 @app.command()
-def close(
-    dataset: Annotated[str, _NAME],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """Admit nothing further for a dataset."""
+def close(dataset: DatasetName, ledger: LedgerUrl = None, as_json: JSON = False) -> None:
+    """Close the budget of DATASET for good."""
     with opened_ledger(ledger) as book:
         book.close(dataset)
-        _tell(book, book.balance(dataset), as_json)
+        _answer(book, dataset, as_json)
 
 
 @app.command()
 def release(
-    dataset: Annotated[str, _NAME],
-    hold: Annotated[int, typer.Argument(metavar="NUMBER", help="Which entry.")],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    dataset: DatasetName,
+    hold: Annotated[int, typer.Argument(metavar="NUMBER", hidden=True)],
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
-    """Give back what a job that drew nothing had set aside."""
+    """Give back the hold with this NUMBER, of a job that drew nothing."""
     with opened_ledger(ledger) as book:
         book.release_hold(dataset, hold)
-        _tell(book, book.balance(dataset), as_json)
+        _answer(book, dataset, as_json)
 
 
-def _tell(book: Ledger, balance: Balance, as_json: bool) -> None:
-    print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(book, balance)))
+def _answer(book: Ledger, dataset: str, as_json: bool) -> None:
+    balance = book.balance(dataset)
+    terminal.answer(as_json, balance.to_dict(), _shown(book, balance))
 
 
 def laplace_left(book: Ledger, balance: Balance) -> float:
-    """Return the largest ε of Laplace noise that still fits: the one that the refusal of more names."""
+    """Return the largest ε of Laplace noise that still fits, which a refusal of more names too."""
     from sfumato.privacy import Guarantee
 
     # More than any budget pays: noise of ε′ has a δ of 1 − exp((ε − ε′)/2) at ε.
@@ -175,9 +146,7 @@ def laplace_left(book: Ledger, balance: Balance) -> float:
 
 
 def _shown(book: Ledger, balance: Balance) -> str:
-    """A bar of what is left, and the numbers behind it."""
-    from sfumato.privacy import format_lower
-
+    """Return a bar of what is left, and the numbers behind it."""
     width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
     full = math.ceil(balance.used * width)
     bar = "█" * full + "░" * (width - full)
@@ -195,8 +164,6 @@ def _shown(book: Ledger, balance: Balance) -> str:
 
 
 def _line(entry: Entry) -> str:
-    from sfumato.privacy import format_delta, format_upper
-
     promise = (
         ""
         if entry.guarantee is None

@@ -1,4 +1,4 @@
-"""The command line: where the commands join, and what becomes of their errors."""
+"""The entry point of the command line: its commands, each loaded when it is run, and their errors."""
 
 from __future__ import annotations
 
@@ -9,50 +9,124 @@ import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import sfumato
-from sfumato.cli import (
-    audit,
-    budget,
-    federate,
-    keys,
-    learn,
-    options,
-    protect,
-    publish,
-    report,
-    serve,
-    terminal,
-)
+from sfumato.cli import terminal
 from sfumato.errors import BadInput, Forewarning, SfumatoError, spell
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-__all__ = ["app", "main", "spread"]
+__all__ = ["NumbersCommand", "app", "main"]
 
-# Options that take one or more numbers, as in --epsilon 1 8.
-_SEVERAL = options.several()
-_EXAMPLES = {
-    "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
-    "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
-    "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
-    "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
-    "federate": "sfumato federate digits.npz -o model --classes 10 --epsilon 300 --clip 1",
-    "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
-    "verify": "sfumato verify out.npz",
-    "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
-    "key": "sfumato key show",
-    "report": "sfumato report out.npz -o report.html",
-    "serve": "sfumato serve --data service",
-}
 # Commands that another project of the repository adds, and the folder of that project.
 _PROJECTS = {"paper": "reproductions"}
+
+
+class NumbersCommand(TyperCommand):
+    """A command whose repeated options, files aside, take one or more numbers, as in ``--epsilon 1 8``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse ``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``."""
+        repeated = [
+            flag
+            for one in self.params
+            if isinstance(one, click.Option) and one.multiple and not isinstance(one.type, click.Path)
+            for flag in one.opts
+        ]
+        return super().parse_args(ctx, _spread(args, repeated))
+
+
+class _Deferred(TyperCommand):
+    """A command of this package, which is imported when it is run; to list it takes the summary alone.
+
+    ``place`` is the module and the name of a function, or of a :class:`typer.Typer` with several commands.
+    """
+
+    def __init__(self, name: str, place: str, summary: str, example: str) -> None:
+        super().__init__(name, help=summary, epilog=f"For example: {example}")
+        self._place = place
+
+    @cached_property
+    def loaded(self) -> click.Command:
+        """The command itself."""
+        module, _, name = self._place.partition(":")
+        found = getattr(import_module(f"sfumato.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False)
+            alone.command(self.name, cls=NumbersCommand)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.epilog = command.epilog or self.epilog
+        return command
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Return the context of the command itself, which is then run in the place of this one."""
+        return self.loaded.make_context(*args, **extra)
+
+
+# In the order of the help.
+_COMMANDS = (
+    _Deferred(
+        "protect",
+        "protect:protect",
+        "Release a file or folder with noise, a privacy statement and a certificate.",
+        "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
+    ),
+    _Deferred(
+        "plan",
+        "protect:plan",
+        "Show what protect would guarantee and cost; spend and write nothing.",
+        "sfumato plan X.npz --epsilon 1 --clip 1.0",
+    ),
+    _Deferred(
+        "publish",
+        "training:publish",
+        "Publish images in place of private ones.",
+        "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
+    ),
+    _Deferred(
+        "learn",
+        "training:learn",
+        "Train a classifier on private records.",
+        "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
+    ),
+    _Deferred(
+        "federate",
+        "training:federate",
+        "Train a classifier across clients that keep their records.",
+        "sfumato federate digits.npz -o model --classes 10 --epsilon 300 --clip 1",
+    ),
+    _Deferred("verify", "keys:verify", "Check a release against its certificate.", "sfumato verify out.npz"),
+    _Deferred(
+        "audit",
+        "audit:audit",
+        "Attack a release and report what the attacks achieved.",
+        "sfumato audit X.npz out.npz --labels y -o report.html",
+    ),
+    _Deferred(
+        "budget",
+        "budget:app",
+        "Manage the privacy budgets of datasets.",
+        "sfumato budget open clinic --epsilon 8 --delta 1e-6",
+    ),
+    _Deferred("key", "keys:app", "Manage the signing key and the keys to trust.", "sfumato key show"),
+    _Deferred(
+        "report",
+        "report:app",
+        "Write a report on releases, or a signed pack of evidence.",
+        "sfumato report out.npz -o report.html",
+    ),
+    _Deferred(
+        "serve", "serve:app", "Run the service and manage its tenants.", "sfumato serve --data service"
+    ),
+)
 
 
 class _Commands(TyperGroup):
@@ -61,6 +135,11 @@ class _Commands(TyperGroup):
     A project names a :class:`typer.Typer` with one command in its entry points ``sfumato.commands``. It is
     loaded when that command is run or when commands are listed.
     """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in _COMMANDS:
+            self.add_command(command)
 
     @cached_property
     def _added(self) -> EntryPoints:
@@ -89,25 +168,12 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="sfumato",
     cls=_Commands,
-    help="Release data so that nobody in it can be singled out, and say exactly how far that promise goes.",
-    epilog=f"For example: {_EXAMPLES['protect']}",
+    help="Release data so that nobody in it can be singled out, and state exactly what is guaranteed.",
+    epilog=_COMMANDS[0].epilog,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-app.add_typer(budget.app, name="budget")
-app.add_typer(keys.app, name="key")
-app.add_typer(report.app, name="report")
-app.add_typer(serve.app, name="serve")
-app.command(epilog=f"For example: {_EXAMPLES['protect']}")(protect.protect)
-app.command(epilog=f"For example: {_EXAMPLES['plan']}")(protect.plan)
-app.command(epilog=f"For example: {_EXAMPLES['publish']}")(publish.publish)
-app.command(epilog=f"For example: {_EXAMPLES['learn']}")(learn.learn)
-app.command(epilog=f"For example: {_EXAMPLES['federate']}")(federate.federate)
-app.command(epilog=f"For example: {_EXAMPLES['verify']}")(keys.verify)
-app.command(epilog=f"For example: {_EXAMPLES['audit']}")(audit.audit)
 
 
 def _version(wanted: bool) -> None:
@@ -128,17 +194,17 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit; a refusal is one sentence on standard error (or JSON) and a code."""
+    """Run the command line and exit; print a refusal as one sentence on standard error, or as JSON."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     terminal.speak_any_encoding()
     sentence, code = None, 0
     try:
-        with terminal.signals(), _forewarnings(told="--json" not in given):
+        with terminal.signals(), _forewarnings(printed="--json" not in given):
             # A command that ends early (typer.Exit) is not raised but returned, as its code.
-            code = app(spread(given), prog_name="sfumato", standalone_mode=False) or 0
+            code = app(given, prog_name="sfumato", standalone_mode=False) or 0
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError:
-        pass  # the help was printed, and was all that was asked for
+        pass  # the help was printed
     except click.UsageError as error:
         sentence, code = _usage(error, given), 2
     except SfumatoError as error:
@@ -160,7 +226,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             raise
         name = type(error).__name__
         sentence = (
-            f"something unforeseen happened ({name}: {error}); SFUMATO_DEBUG=1 shows where, please report it."
+            f"an unexpected error occurred ({name}: {error}); SFUMATO_DEBUG=1 shows where, please report it."
         )
         code = 1
     if sentence is not None and "--json" in given:
@@ -171,15 +237,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 @contextmanager
-def _forewarnings(*, told: bool) -> Iterator[None]:
-    """Say each forewarning once, on standard error; with --json they stand in the result."""
-    said: set[str] = set()
+def _forewarnings(*, printed: bool) -> Iterator[None]:
+    """Print each forewarning once, on standard error, unless it stands in a result as JSON."""
+    seen: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> None:
         if not issubclass(category, Forewarning):
             usual(message, category, *place, **how)
-        elif told and str(message) not in said:
-            said.add(str(message))
+        elif printed and str(message) not in seen:
+            seen.add(str(message))
             terminal.complain(str(message))
 
     with warnings.catch_warnings():
@@ -189,10 +255,9 @@ def _forewarnings(*, told: bool) -> Iterator[None]:
 
 
 def _usage(error: click.UsageError, given: list[str]) -> str:
-    """What is wrong with the words on the command line, in one sentence."""
+    """Return in one sentence what is wrong with the words on the command line."""
     named = [word for word in given[:1] if not word.startswith("-")]
     path = error.ctx.command_path if error.ctx else " ".join(["sfumato", *named])
-    command = path.rpartition(" ")[2]
     hint = f"see {path} --help."
     message, _, near = error.message.rstrip(".?").partition(". Did you mean ")
     if isinstance(error, click.NoSuchOption):
@@ -200,9 +265,8 @@ def _usage(error: click.UsageError, given: list[str]) -> str:
     elif isinstance(error, click.MissingParameter) and error.param is not None:
         argument = error.param.param_type_name == "argument"
         name = error.param.human_readable_name if argument else "/".join(error.param.opts)
-        epilog = (error.ctx and error.ctx.command.epilog) or ""
-        example = _EXAMPLES.get(command) or epilog.removeprefix("For example: ")
-        return f"{command} needs {name}, " + (f"as in {example}." if example else hint)
+        example = ((error.ctx and error.ctx.command.epilog) or "").removeprefix("For example: ")
+        return f"{path.rpartition(' ')[2]} needs {name}, " + (f"as in {example}." if example else hint)
     elif isinstance(error, click.BadParameter) and error.param is not None:
         for kind, word in (("valid float", "number"), ("valid integer", "whole number")):
             message = message.replace(f"is not a {kind}", f"is not a {word}")
@@ -212,11 +276,8 @@ def _usage(error: click.UsageError, given: list[str]) -> str:
     return f"{message[:1].lower()}{message[1:]}; {f'did you mean {near}?' if near else hint}"
 
 
-def spread(arguments: list[str], options: Collection[str] = _SEVERAL) -> list[str]:
-    """Return ``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, which the parser understands.
-
-    ``options`` are those that take one or more numbers.
-    """
+def _spread(arguments: list[str], options: Collection[str]) -> list[str]:
+    """Return ``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, for all ``options``."""
     words: list[str] = []
     rest = list(arguments)
     while rest:

@@ -1,35 +1,31 @@
-"""``sfumato key`` and ``sfumato verify``: who signs, whom to trust, and whether a release is what it says."""
+"""``sfumato key`` and ``sfumato verify``: the signing key, the keys to trust, and checks of releases."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sfumato.cli import terminal
-from sfumato.cli.options import LEDGER, home_ledger, url_of
-
-if TYPE_CHECKING:
-    from sfumato.reports import PackVerification
-
+from sfumato.cli.options import JSON, LedgerUrl, home_ledger, url_of
 
 app = typer.Typer(
-    name="key", help="The key that signs certificates, and the keys to trust.", no_args_is_help=True
+    help="Manage the key that signs certificates, and the keys to trust.",
+    no_args_is_help=True,
+    add_completion=False,
 )
-
-_JSON = typer.Option("--json", help="Print the result as JSON.")
 
 
 @app.command()
 def new(
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Encrypt the key: SFUMATO_PASSPHRASE, or one is asked for.")
+        bool,
+        typer.Option("--encrypt", help="Encrypt the key by SFUMATO_PASSPHRASE, or by a prompted passphrase."),
     ] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Make the key that signs certificates."""
     from sfumato.reports import KeyRing
@@ -38,84 +34,64 @@ def new(
     ring = KeyRing()
     made = ring.create(passphrase)
     result = {"id": made.public.id, "file": str(ring.signing_file), "encrypted": encrypt}
-    print(
-        json.dumps(result)
-        if as_json
-        else f"Key {made.public.id}\nPrivate, for you alone: {ring.signing_file}"
-    )
+    terminal.answer(as_json, result, f"Key {made.public.id}\nPrivate, for you alone: {ring.signing_file}")
 
 
 @app.command()
-def show(as_json: Annotated[bool, _JSON] = False) -> None:
+def show(as_json: JSON = False) -> None:
     """Print the public key, for those who verify, and the keys that are trusted."""
     from sfumato.reports import KeyRing
 
     ring = KeyRing()
-    public = ring.signing().public
-    if as_json:
-        print(json.dumps({"id": public.id, "pem": public.pem().decode(), "trusted": sorted(ring.trusted())}))
-        return
-    print(public.pem().decode(), end="")
-    print("\n".join([f"Key {public.id}", *(f"Trusted: {name}" for name in sorted(ring.trusted()))]))
+    public, trusted = ring.signing().public, sorted(ring.trusted())
+    pem = public.pem().decode()
+    lines = [f"{pem}Key {public.id}", *(f"Trusted: {name}" for name in trusted)]
+    terminal.answer(as_json, {"id": public.id, "pem": pem, "trusted": trusted}, "\n".join(lines))
 
 
 @app.command()
 def trust(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A public key, as 'sfumato key show' prints it.")
-    ],
-    as_json: Annotated[bool, _JSON] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    as_json: JSON = False,
 ) -> None:
-    """Accept certificates that were signed with the key in FILE."""
+    """Trust certificates signed with the public key in FILE, which 'sfumato key show' printed."""
     from sfumato.reports import KeyRing, PublicKey
 
     key = PublicKey.read(file)
     KeyRing().trust(key)
-    print(json.dumps({"id": key.id}) if as_json else f"Trusted: {key.id}")
+    terminal.answer(as_json, {"id": key.id}, f"Trusted: {key.id}")
 
 
 def verify(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A release with its certificate beside it, a released folder or a file in it, or a pack; "
-            "also in an object store.",
-        ),
-    ],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
-    """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
+    """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails.
+
+    FILE is a release with its certificate beside it, a released folder or a file in it, or a pack of
+    evidence; also in an object store.
+    """
     from sfumato.release import verify as run
-    from sfumato.reports import PackVerification
+    from sfumato.reports import PackVerification, VerificationFailed
 
     found = run(file, ledger=url_of(ledger) if ledger is not None or home_ledger().exists() else None)
-    if isinstance(found, PackVerification):
-        _tell_of_pack(found, as_json)
-        return
-    terminal.show(found, as_json)
+    if not isinstance(found, PackVerification):
+        terminal.show(found, as_json)
+    elif found.holds or as_json:
+        terminal.answer(as_json, found.to_dict(), "The pack holds: every file is as it was signed.")
+    else:
+        names = ", ".join(terminal.printable(name) for name in found.altered)
+        raise VerificationFailed(f"missing or altered since it was signed: {names}.")
     if not found.holds:
         raise typer.Exit(4)
 
 
 def _passphrase() -> str:
-    """The passphrase of a new key: from the environment, from whoever sits there, or from a pipe."""
+    """Return the passphrase of a new key: from the environment, from a prompt, or from a pipe."""
     given = os.environ.get("SFUMATO_PASSPHRASE")
     if given:
         return given
     if sys.stdin.isatty():
         return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
     return sys.stdin.readline().rstrip("\r\n")
-
-
-def _tell_of_pack(found: PackVerification, as_json: bool) -> None:
-    from sfumato.reports import VerificationFailed
-
-    if as_json:
-        print(json.dumps(found.to_dict()))
-        raise typer.Exit(0 if found.holds else 4)
-    if not found.holds:
-        names = ", ".join(terminal.printable(name) for name in found.altered)
-        raise VerificationFailed(f"missing or altered since it was signed: {names}.")
-    print("The pack holds: every file is as it was signed.")

@@ -1,4 +1,8 @@
-"""``sfumato protect`` and ``sfumato plan``: their options, and the mechanism that these describe."""
+"""``sfumato protect`` and ``sfumato plan``: their options, and the request that these describe.
+
+Options that are parameters of mechanisms come from the index of mechanisms. Each is a number, a text, or
+either repeated; whether a value fits is for the mechanism to say.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import gc
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -15,54 +20,70 @@ import typer
 
 from sfumato.cli import terminal
 from sfumato.cli.options import (
-    BOUND,
     BUDGET,
     FILES,
-    PROMISE,
-    SOME,
+    PRIVACY,
     AsJson,
-    LedgerUrl,
-    Overwrite,
-    Uncharged,
+    BudgetLedgerUrl,
     charged_ledger,
-    given_parameters,
-    mechanism_help,
+    keyword,
     option,
-    signature_with,
+    set_signature,
 )
 from sfumato.errors import BadInput
+from sfumato.mechanisms import (
+    Option,
+    describe_defaults,
+    describe_parameter,
+    mechanism_places,
+    options_at,
+    typed_value,
+)
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms import Mechanism
-    from sfumato.privacy import Unit
-    from sfumato.release import Located, MediaMechanisms, ReleaseRequest
+    from sfumato.release import ReleaseRequest
 
-
-# Options that are said in a request as they stand.
-_WORDS = (
-    *("array", "alpha", "bounds_from_data", "disjoint", "public_names", "dataset", "request"),
-    *("data_version", "engine"),
-)
+_BOUNDS, _MECHANISMS, _MEDIA = "Bounds", "Parameters of some mechanisms", "Images, audio and video"
+# What a guarantee is made of, in the order of the help.
+_GUARANTEE = ("epsilon", "epsilon_file", "delta", "neighbours", "unit")
+_TYPES = {"number": float, "whole number": int}
+_METAVARS = {"number": "NUMBER", "whole number": "N", "word": "NAME"}
+# Parameters of mechanisms, by name.
+_PARAMETERS = options_at("command line")
 # The exit code of a release from which files had to be left out.
 _SKIPPED = 5
+
+
+def _describe_mechanisms() -> str:
+    """Return the help of ``--mechanism``: the names of all mechanisms, by the kinds of data they serve."""
+    by_kinds: dict[tuple[str, ...], list[str]] = {}
+    for name, place in mechanism_places().items():
+        by_kinds.setdefault(place.kinds, []).append(name)
+    served = "; ".join(
+        f"for {' and '.join(f'{kind}s' for kind in kinds)}: {', '.join(names)}"
+        for kinds, names in sorted(by_kinds.items())
+    )
+    return f"Default: {describe_defaults()}. {served[:1].upper()}{served[1:]}."
 
 
 def protect(
     source: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
     *,
-    mechanism: Annotated[str | None, option(PROMISE, "NAME", mechanism_help())] = None,
+    mechanism: Annotated[str | None, option(PRIVACY, "NAME", _describe_mechanisms())] = None,
     schema: Annotated[
         Path | None,
-        option(BOUND, "FILE", "For a table: a .toml or .json with the bounds or categories of its columns."),
+        option(_BOUNDS, "FILE", "Table schema (.toml or .json): bounds or categories of the columns."),
     ] = None,
     bounds_from_data: Annotated[
         bool,
-        option(BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
+        option(_BOUNDS, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
     ] = False,
     alpha: Annotated[
         float | None,
         option(
-            SOME, "α", "After any of them: reverse manifold embedding (twice the columns; hides nothing)."
+            _MECHANISMS,
+            "α",
+            "Any: Reverse manifold embedding of the release (twice the columns; adds no privacy).",
         ),
     ] = None,
     output: Annotated[
@@ -70,23 +91,25 @@ def protect(
         option(
             FILES,
             "FILE",
-            "Where the release is written, with its certificate beside it; a folder for a folder and, ending "
-            "in a slash, for the parts that one large array or table is cut into.",
+            "File to write the release to, with its certificate beside it. A folder if FILE is one; a name "
+            "that ends in a slash cuts one large array or table into parts there.",
             "-o",
             "--output",
         ),
     ],
     array: Annotated[
-        str | None, option(FILES, "NAME", "Which array of an .npz, if there are several.")
+        str | None, option(FILES, "NAME", "Array of an .npz to release, if it holds several.")
     ] = None,
     dataset: Annotated[
-        str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
+        str | None, option(BUDGET, "NAME", "Dataset whose budget is charged; see sfumato budget.")
     ] = None,
-    ledger: LedgerUrl = None,
-    uncharged: Uncharged = False,
+    ledger: BudgetLedgerUrl = None,
+    uncharged: Annotated[
+        bool, option(BUDGET, None, "Charge nothing; the certificate names --dataset and says so.")
+    ] = False,
     request: Annotated[
         str | None,
-        option(BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
+        option(BUDGET, "ID", "Repeatable request: charged once, the same bytes each time (keyed noise)."),
     ] = None,
     data_version: Annotated[
         str, option(BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
@@ -96,7 +119,7 @@ def protect(
         option(
             FILES,
             None,
-            "Declare that no record is in two files of a folder of arrays or tables; otherwise the costs of "
+            "Declare that no record is in two files of a folder of arrays or tables. By default the costs of "
             "its files add up.",
             "--disjoint",
         ),
@@ -106,45 +129,48 @@ def protect(
         option(
             FILES,
             None,
-            "Declare that the names of files in a folder, and of arrays in an archive, are public; otherwise "
-            "released files are numbered.",
+            "Declare the names of files in a folder, and of arrays in an archive, public and keep them. By "
+            "default released files are numbered.",
             "--public-names",
         ),
     ] = False,
     names_file: Annotated[
         Path | None,
-        option(FILES, "FILE", "Of a folder: write which released file is of which source, for you alone."),
+        option(FILES, "FILE", "Write the source of each released file of a folder here, for you alone."),
     ] = None,
     engine: Annotated[
-        str,
-        option(FILES, "NAME", "What works on many files or parts: local (here) or ray (a cluster)."),
+        str, option(FILES, "NAME", "Engine for many files or parts: local, or ray (a cluster).")
     ] = "local",
     workers: Annotated[
-        int | None, option(FILES, "N", "How many workers; as many as processors unless given.")
+        int | None, option(FILES, "N", "Number of workers. Default: one for each processor.")
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: Annotated[
+        bool, option(FILES, None, "Replace an existing file; a folder has to be removed by hand.")
+    ] = False,
     as_json: AsJson = False,
     **parameters: Any,
 ) -> None:
-    """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
+    """Release FILE so that nobody in it can be singled out, with a statement of what is guaranteed.
 
-    FILE is an array whose rows are records (.npy, .npz), with --schema a table (.csv, .csv.gz, .parquet), a
-    picture, a sound, a video, a folder of pictures, sounds and videos, or one of arrays or tables. It may
-    stand in an object store: s3://bucket/folder. Files of a folder that cannot be released are left out, and
-    the exit code is then 5.
+    FILE is an array whose rows are records (.npy, .npz), a table with --schema (.csv, .csv.gz, .parquet), an
+    image, audio or video file, or a folder of such files. It may be in an object store: s3://bucket/folder.
+    Files of a folder that cannot be released are left out, and the exit code is then 5.
     """
     options = dict(locals()) | parameters
     from sfumato import release
 
-    # The engine first: a cluster gets ready while all that the mechanisms need is loaded.
-    with release.opened_engine(engine, workers, source) as running:
-        _check_places(options)
-        wanted, made = _made(options)
+    # An engine for many files comes first: its workers start while this process loads what mechanisms need.
+    one_file = engine == "local" and workers is None and not os.path.isdir(source)
+    with nullcontext() if one_file else release.opened_engine(engine, workers, source) as running:
+        files = [Path(options[name]) for name in ("schema", "epsilon_file") if options[name] is not None]
+        target = release.located(output, folder=output.endswith("/")).local
+        if files and target is not None and not target.is_dir():
+            release.check_output(target, files)
         with (
             terminal.progress(not as_json) as report,
-            charged_ledger(ledger, dataset, uncharged, *_promised(made)) as book,
-            _nothing_loaded_is_garbage(),
-            _sources_told(names_file, source, output) as tell,
+            _opened(options) as (wanted, book),
+            _frozen_heap(),
+            _names_written(names_file, source, output) as write_names,
         ):
             done = release.protect(
                 source,
@@ -156,35 +182,106 @@ def protect(
                 engine=running,
                 report=report,
             )
-            tell(done)
+            write_names(done)
     terminal.show(done, as_json)
     if isinstance(done, release.ProtectedFolder) and done.skipped:
         raise typer.Exit(_SKIPPED)
 
 
+def plan(**options: Any) -> None:
+    """Show what protect with the same options would guarantee and cost; nothing is spent or written.
+
+    Of FILE only shapes and types are read.
+    """
+    from sfumato import release
+
+    with _opened(options) as (wanted, book):
+        made = release.plan(options["source"], wanted, ledger=book, uncharged=options["uncharged"])
+    terminal.show(made, options["as_json"])
+
+
 @contextmanager
-def _sources_told(file: Path | None, source: str, output: str) -> Iterator[Callable[[Any], None]]:
-    """A function that writes to ``file`` which released file is of which source.
+def _opened(options: Mapping[str, Any]) -> Iterator[tuple[ReleaseRequest, Any]]:
+    """Yield the request that ``options`` describe, and the ledger that it is charged in, if any."""
+    from sfumato.io import MEDIA
+    from sfumato.release import kind_at, located, refuse_schema
+
+    source = located(options["source"])
+    with source.store:
+        kind = kind_at(source)
+        if options["schema"] is not None:
+            refuse_schema(kind, source.word)  # before the file is read, which need not even exist
+        request = _request(options, of_media=kind in MEDIA or kind == "media")
+        counted = [] if request.dataset is None else _counted(request.make_mechanism(kind, source.word))
+    if request.dataset is None and options["ledger"] is None:
+        yield request, None
+        return
+    with charged_ledger(options["ledger"], request.dataset, options["uncharged"], *counted) as ledger:
+        yield request, ledger
+
+
+def _counted(made: Any) -> Sequence[Any]:
+    """Return the unit and the neighbours of a budget that pays for a release by ``made``."""
+    from sfumato.mechanisms import Mechanism
+
+    part = made if isinstance(made, Mechanism) else made.picture or made.sound
+    wanted = None if isinstance(made, Mechanism) else made.unit
+    return getattr(part, "unit", "record") if wanted is None else wanted, getattr(part, "neighbours", None)
+
+
+def _request(options: Mapping[str, Any], *, of_media: bool) -> ReleaseRequest:
+    """Return the request that the options of protect describe; the files that they name are read."""
+    from sfumato.io import Schema
+    from sfumato.release import ReleaseRequest
+
+    given = {
+        name: _value(found, options[name])
+        for name, found in _PARAMETERS.items()
+        if options.get(name) not in (None, [])
+    }
+    if of_media and given.get("map", "private") not in ("private", "unaccounted"):
+        from sfumato.release import DeclaredMaps
+
+        given["map"] = DeclaredMaps.load(given["map"])
+    if not of_media and "epsilon_file" in given:
+        file, given["epsilon_file"] = given["epsilon_file"], _array(given["epsilon_file"])
+        if given["epsilon_file"].ndim != 1:
+            shape = given["epsilon_file"].shape
+            raise BadInput(
+                f"{Path(file).name} must hold one ε for each record, an array of shape (n,), not {shape}.",
+                parameter="epsilon_file",
+            )
+    named = {one.name: options[one.name] for one in fields(ReleaseRequest) if one.name in options}
+    schema = None if options["schema"] is None else Schema.load(options["schema"])
+    return ReleaseRequest(**named | {"parameters": given, "schema": schema})
+
+
+@contextmanager
+def _names_written(file: Path | None, source: str, output: str) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that writes to ``file`` which released file is of which source.
 
     The file is made now, with nobody else allowed to read it: what cannot be written is refused before
-    anything is paid. It is removed where the release fails.
+    anything is paid. It is removed if the release fails.
     """
-    from sfumato.release import located
-
     if file is None:
         yield lambda done: None
         return
+    from sfumato.release import located
+
+    problem = ""
     if located(source).name is not None:
-        raise BadInput(f"--names-file is for folders, and {source} is one file.")
+        problem = f"is for folders, and {source} is one file"
     target = located(output, folder=True).local
     if target is not None and file.resolve().is_relative_to(target.resolve()):
-        raise BadInput(f"--names-file {file} lies in the output {output}, with which it would be given away.")
+        problem = f"{file} is inside the output {output} and would be given away with it"
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = -1 if problem else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadInput(f"--names-file {file} exists; name a new file.") from None
+        problem = f"{file} exists; name a new file"
     except OSError as error:
-        raise BadInput(f"--names-file {file} cannot be written: {error.strerror}.") from None
+        problem = f"{file} cannot be written: {error.strerror}"
+    if problem:
+        raise BadInput(f"`names_file` {problem}.", parameter="names_file")
     with os.fdopen(descriptor, "w", encoding="ascii") as opened:
         try:
             yield lambda done: json.dump({one.name: one.source for one in done.released}, opened, indent=2)
@@ -194,8 +291,8 @@ def _sources_told(file: Path | None, source: str, output: str) -> Iterator[Calla
 
 
 @contextmanager
-def _nothing_loaded_is_garbage() -> Iterator[None]:
-    """What is loaded by now stays: nobody has to look for garbage in it again with every thousand files."""
+def _frozen_heap() -> Iterator[None]:
+    """Exclude what is loaded by now from garbage collection, which runs again with every thousand files."""
     gc.freeze()
     try:
         yield
@@ -203,125 +300,68 @@ def _nothing_loaded_is_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def plan(**options: Any) -> None:
-    """Say what protect with the same options would promise and cost; nothing is spent or written.
-
-    Of FILE only shapes and types are read.
-    """
-    from sfumato import release
-
-    dataset = options["dataset"]
-    wanted, mechanism = _made(options)
-    with charged_ledger(options["ledger"], dataset, options["uncharged"], *_promised(mechanism)) as book:
-        made = release.plan(options["source"], wanted, ledger=book, uncharged=options["uncharged"])
-    terminal.show(made, options["as_json"])
-
-
-def _with_parameters(command: Callable[..., None]) -> None:
-    """Give ``command`` an option for each parameter of a mechanism."""
-    signature = signature_with(inspect.signature(command, eval_str=True))
-    _set_signature(command, signature)
+def _derived_options() -> list[inspect.Parameter]:
+    """Return an option for each parameter of a mechanism, those of the guarantee first."""
+    found = [
+        keyword(
+            name,
+            Annotated[_type(found), option(_panel(name, found), _metavar(found), describe_parameter(found))],
+            None,
+        )
+        for name, found in _PARAMETERS.items()
+    ]
+    return sorted(found, key=lambda one: (*_GUARANTEE, one.name).index(one.name))
 
 
-def _set_signature(command: Callable[..., None], signature: inspect.Signature) -> None:
-    command.__signature__ = signature  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()} | {"return": None}
+def _type(found: Sequence[Option]) -> Any:
+    """Return the type of an option: a number if every mechanism means one, so that a slip is refused."""
+    types = {kind for one in found for kind in one.types}
+    text = any(one.array or not one.types for one in found) or len(types) > 1
+    kind: Any = str if text else _TYPES.get(next(iter(types)), str)
+    return list[kind] | None if any(one.several for one in found) else kind | None
 
 
-def _like_protect(command: Callable[..., None]) -> None:
-    """Give ``command`` the options of ``protect``, all of them but with no need for an output."""
-    signature = inspect.signature(protect)
-    output = signature.parameters["output"]
-    _, option = get_args(output.annotation)
-    free = output.replace(default=None, annotation=Annotated[str | None, option])
-    parameters = [free if p.name == "output" else p for p in signature.parameters.values()]
-    _set_signature(command, signature.replace(parameters=parameters))
+def _panel(name: str, found: Sequence[Option]) -> str:
+    if name in _GUARANTEE:
+        return PRIVACY
+    if any(one.bound for one in found):
+        return _BOUNDS
+    media, places = {"picture", "sound"}, mechanism_places()
+    return _MEDIA if all(media & {*places[of].kinds} for one in found for of in one.of) else _MECHANISMS
 
 
-_with_parameters(protect)
-_like_protect(plan)
+def _metavar(found: Sequence[Option]) -> str:
+    if any(one.array for one in found):
+        return "FILE.npy"
+    first = found[0]
+    symbol = first.symbol or _METAVARS.get(next(iter(first.types), "word"), "NAME")
+    return f"{symbol} [{symbol}]" if any(one.several for one in found) and " " not in symbol else symbol
 
 
-def _promised(made: Mechanism | MediaMechanisms) -> tuple[Unit | str, str | None]:
-    """The unit and the neighbours that a release by ``made`` is about."""
-    from sfumato.mechanisms import Mechanism
-
-    part: Any = made if isinstance(made, Mechanism) else made.picture or made.sound
-    asked = None if isinstance(made, Mechanism) else made.unit
-    unit: Unit | str = getattr(part, "unit", "record") if asked is None else asked
-    return unit, getattr(part, "neighbours", None)
-
-
-def _check_places(options: Mapping[str, Any]) -> None:
-    """Refuse what cannot be written, before anything is made."""
-    from sfumato import release
-    from sfumato.io import same_kind
-    from sfumato.release import located
-
-    source, output = located(options["source"]), options["output"]
-    if source.name is None or output.endswith("/"):
-        return
-    target = located(output, folder=False)
-    if target.local is not None and target.local.is_dir() and not target.local.suffix:
-        named = target.local / source.word
-        raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {named}.")
-    same_kind(source.word, target.word)
-    if target.local is not None:
-        release.check_output(target.local, _inputs(options))
+def _value(found: Sequence[Option], typed: Any) -> Any:
+    values = typed if isinstance(typed, list) else [typed]
+    if not all(isinstance(value, str) for value in values):
+        return typed
+    if any(one.array for one in found) and len(values) == 1 and values[0].endswith(".npy"):
+        return _array(values[0])
+    return typed_value(found, values)
 
 
-def _inputs(options: Mapping[str, Any]) -> list[Path]:
-    """The local files that are read."""
-    from sfumato.release import located
-
-    source = located(options["source"]).local
-    named = [Path(options[name]) for name in ("schema", "epsilon_file") if options[name] is not None]
-    return [*([] if source is None or source.is_dir() else [source]), *named]
-
-
-def _request(options: Mapping[str, Any], source: Located) -> ReleaseRequest:
-    """Return the request that the options of protect describe; the files that they name are read."""
-    from sfumato.io import MEDIA, Schema, file_to_read
-    from sfumato.release import ReleaseRequest, kind_at, refuse_schema
-
-    kind = kind_at(source)
-    given = given_parameters(options)
-    if options["schema"] is not None:
-        refuse_schema(kind, source.word)  # before the file is read, which need not even exist
-    if kind in MEDIA or kind == "media":
-        if given.get("map", "private") not in ("private", "unaccounted"):
-            from sfumato.release import DeclaredMaps
-
-            given["map"] = DeclaredMaps.load(given["map"])
-    else:
-        for file in _inputs(options):
-            file_to_read(file)
-        if "epsilon_file" in given:
-            given["epsilon_file"] = _budgets(Path(given["epsilon_file"]))
-    return ReleaseRequest(
-        options["mechanism"],
-        given,
-        None if options["schema"] is None else Schema.load(options["schema"]),
-        source=options["source"],
-        **{name: options[name] for name in _WORDS},
-    )
-
-
-def _made(options: Mapping[str, Any]) -> tuple[ReleaseRequest, Mechanism | MediaMechanisms]:
-    """Return the request that the options describe, and its mechanism."""
-    from sfumato.release import kind_at, located
-
-    source = located(options["source"])
-    with source.store:
-        request = _request(options, source)
-        return request, request.make_mechanism(kind_at(source), source.word)
-
-
-def _budgets(file: Path) -> Any:
-    """Return the array in --epsilon-file."""
+def _array(file: str) -> Any:
+    """Return the array in ``file``."""
     from sfumato.io import open_array
 
-    source = open_array(file)
-    if len(source.shape) != 1:
-        raise BadInput(f"{file.name} must hold one ε a record, an array of shape (n,), not {source.shape}.")
-    return source.read()
+    return open_array(file).read()
+
+
+def _set_signatures() -> None:
+    """Give both commands an option for each parameter of a mechanism; a plan needs no output."""
+    own = inspect.signature(protect, eval_str=True).parameters.values()
+    options = [one for one in own if one.kind is not one.VAR_KEYWORD] + _derived_options()
+    set_signature(protect, options)
+    output = next(one for one in options if one.name == "output")
+    free = output.replace(default=None, annotation=Annotated[str | None, get_args(output.annotation)[1]])
+    set_signature(plan, [free if one is output else one for one in options])
+
+
+_set_signatures()

@@ -1,72 +1,183 @@
-"""``sfumato serve``: the service, and its tenants.
-
-The tenants of a service, for whoever runs it: made, listed, limited, given a new key, closed.
-"""
+"""``sfumato serve``: run the service, and manage its tenants and lost spends."""
 
 from __future__ import annotations
 
-import json
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from sfumato.cli import terminal
+from sfumato.cli.options import JSON, flag_of, keyword, option, set_signature
 from sfumato.errors import BadInput
+from sfumato.serve import Listening, Settings
 
 if TYPE_CHECKING:
-    from sfumato.serve import Listening, Registry, Settings, Tenant
+    from sfumato.serve import Registry, Tenant
+
+app = typer.Typer(
+    help="Run the service: REST and gRPC with tenants, keys and budgets.",
+    invoke_without_command=True,
+    add_completion=False,
+)
+_MISSING = "the service needs packages: pip install 'sfumato[serve]'."
+_NETWORK, _LIMITS, _OPERATION = "Network", "Limits", "Operation"
 
 
-_NAME = typer.Argument(metavar="TENANT", help="The name of a tenant.")
+def _setting(panel: str | None, metavar: str, help: str, *names: str, also: str = "", **words: Any) -> Any:
+    """Return the arguments of :func:`option`; ``also`` is a further environment variable."""
+    return (panel, metavar, help, *names), words, also
 
 
+_PORT: dict[str, Any] = {"min": 1, "max": 65535}
+# Options of the service by its settings, which say their types, defaults and environment variables.
+_OPTIONS = {
+    "data": _setting(None, "FOLDER", "Folder of the service's files.", also="SFUMATO_DATA_FOLDER"),
+    "database": _setting(
+        None, "URL", "Database of tenants, keys and jobs. Default: a file in --data.", also="SFUMATO_DATABASE"
+    ),
+    "ledger": _setting(None, "URL", "Ledger of budgets. Default: a file in --data.", also="SFUMATO_LEDGER"),
+    "sources": _setting(
+        None,
+        "TENANT=URL",
+        "Prefix that a tenant may serve through the storage proxy, as in clinic=s3://bucket/folder; "
+        "repeatable.",
+        "--source",
+    ),
+    "host": _setting(_NETWORK, "ADDRESS", "Address to listen on."),
+    "port": _setting(_NETWORK, "N", "Port of REST.", **_PORT),
+    "grpc_port": _setting(_NETWORK, "N", "Port of gRPC. Default: gRPC is disabled.", **_PORT),
+    "tls_certificate": _setting(_NETWORK, "FILE", "TLS certificate; the service then answers over TLS only."),
+    "tls_key": _setting(_NETWORK, "FILE", "Private key of the certificate."),
+    "trusted_proxies": _setting(
+        _NETWORK,
+        "NETWORKS",
+        "Proxies whose X-Forwarded-For header is trusted, as in 10.0.0.0/8,192.0.2.7.",
+    ),
+    "body_bytes": _setting(_LIMITS, "BYTES", "Largest body of a request.", "--largest", min=1),
+    "direct_bytes": _setting(
+        _LIMITS,
+        "BYTES",
+        "Largest body of a request that waits for its plan or release; larger ones are jobs.",
+        "--largest-direct",
+        min=1,
+    ),
+    "direct_seconds": _setting(_LIMITS, "SECONDS", "Timeout of such requests.", min=1),
+    "direct_at_once": _setting(_LIMITS, "N", "Requests of a tenant that a worker runs at a time.", min=1),
+    "memory_bytes": _setting(_LIMITS, "BYTES", "Memory limit of one request.", min=1),
+    "tenant_bytes": _setting(
+        _LIMITS, "BYTES", "Storage limit of a tenant without a quota of its own.", min=0
+    ),
+    "workers": _setting(_OPERATION, "N", "Number of worker processes.", min=1),
+    "metrics_token_file": _setting(
+        _OPERATION, "FILE", "File with the token for /metrics. Default: no /metrics."
+    ),
+    "log_file": _setting(_OPERATION, "FILE", "Log file. Default: standard error."),
+    "drain_seconds": _setting(
+        _OPERATION, "SECONDS", "Time to go on answering after a signal to end, while not ready.", min=0
+    ),
+    "grace_seconds": _setting(_OPERATION, "SECONDS", "Time that running work then has to finish.", min=0),
+}
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", hidden=True)]
+Quota = Annotated[str | None, typer.Option(metavar="N", help="A whole number, or 'none' for no limit.")]
+
+
+@app.callback()
+def serve(context: typer.Context, *, accept_lost_spends: bool = False, **given: Any) -> None:
+    """Start the service; 'sfumato serve tenant NAME' makes a tenant and a key of its owner."""
+    os.umask(0o077)  # whatever is written is for its owner alone
+    given["sources"] = tuple(given["sources"] or ())
+    settings = Settings(**{one.name: given[one.name] for one in fields(Settings)})
+    listening = Listening(**{one.name: given[one.name] for one in fields(Listening)})
+    context.obj = settings
+    if context.invoked_subcommand is not None:
+        return
+    try:
+        from sfumato.serve import run
+
+        if given["grpc_port"] is not None:
+            import sfumato.serve.grpc as grpc_service
+
+            _ = grpc_service.make_server
+    except ImportError:
+        raise BadInput(_MISSING) from None
+    run(settings, listening, accept_lost_spends=accept_lost_spends)
+
+
+def _options() -> list[inspect.Parameter]:
+    """Return an option for each setting."""
+    kinds = get_type_hints(Settings) | get_type_hints(Listening)
+    defaults = {one.name: one.default for kind in (Settings, Listening) for one in fields(kind)}
+    defaults |= {"data": Path("sfumato-service"), "sources": None}
+    found = []
+    for name, (given, words, also) in _OPTIONS.items():
+        variables = [f"SFUMATO_SERVE_{name.upper()}", *([also] if also else [])]
+        kind = list[str] | None if name == "sources" else kinds[name]
+        flags = () if len(given) > 3 else (flag_of(name),)
+        made = option(*given, *flags, envvar=variables, **words)
+        found.append(keyword(name, Annotated[kind, made], defaults[name]))
+    accept = "Start although the ledger lacks rows that paid for kept releases, as one from a backup does."
+    switch = option(_OPERATION, None, accept, "--accept-lost-spends")
+    return [*found, keyword("accept_lost_spends", Annotated[bool, switch], False)]
+
+
+set_signature(
+    serve,
+    [
+        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *_options(),
+    ],
+)
+
+
+@app.command()
 def tenant(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    as_json: Annotated[bool, _JSON] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
+    as_json: JSON = False,
 ) -> None:
-    """Make a tenant and a key of its owner, which is shown this once."""
+    """Make a tenant and a key of its owner, which is shown once."""
     with _registry(context) as registry:
         made = registry.create_tenant(name)
         key, token = registry.create_key(made.id, name="first", role="owner")
     found = {"tenant": made.id, "name": made.name, "key": key.id, "token": token}
-    print(json.dumps(found) if as_json else f"Tenant {made.name}: {made.id}\nKey, shown this once: {token}")
+    terminal.answer(as_json, found, f"Tenant {made.name}: {made.id}\nKey, shown once: {token}")
 
 
-def tenants(context: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
-    """List all tenants, oldest first: ids, which logs and metrics go by, and names."""
+@app.command()
+def tenants(context: typer.Context, as_json: JSON = False) -> None:
+    """List all tenants, oldest first: names, and ids, which logs and metrics use."""
     with _registry(context) as registry:
         found = registry.tenants()
-    if as_json:
-        print(json.dumps([_shown(one) for one in found]))
-        return
-    for one in found:
-        end = "" if one.closed is None else f", closed {one.closed:%Y-%m-%d}"
-        print(f"{one.id}  {one.name}, since {one.created:%Y-%m-%d}{end}")
+    lines = [
+        f"{one.id}  {one.name}, since {one.created:%Y-%m-%d}"
+        + ("" if one.closed is None else f", closed {one.closed:%Y-%m-%d}")
+        for one in found
+    ]
+    terminal.answer(as_json, [_shown(one) for one in found], "\n".join(lines))
 
 
+@app.command()
 def quotas(
     context: typer.Context,
-    name: Annotated[str, _NAME],
-    requests_per_minute: Annotated[
-        str | None, typer.Option(metavar="N", help="A whole number, or 'none' for no limit.")
-    ] = None,
-    bytes_per_day: Annotated[str | None, typer.Option(metavar="N", help="Likewise, of bodies.")] = None,
-    jobs_at_once: Annotated[
-        str | None, typer.Option(metavar="N", help="Likewise, of jobs that have not ended.")
-    ] = None,
+    name: TenantName,
+    requests_per_minute: Quota = None,
+    bytes_per_day: Quota = None,
+    jobs_at_once: Quota = None,
     bytes_kept: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Of what is kept; 'none' for what the service lets any keep."),
+        str | None, typer.Option(metavar="N", help="Storage; 'none' for the limit of the service.")
     ] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
-    """Show how much a tenant may ask for, and change what options are given for; 0 shuts it out."""
-    from dataclasses import asdict, replace
+    """Show the quotas of a tenant, and change those that are given; 0 locks it out.
 
+    They limit requests, bytes of request bodies, jobs that have not ended, and storage.
+    """
     given = {
         "requests_per_minute": requests_per_minute,
         "bytes_per_day": bytes_per_day,
@@ -79,211 +190,32 @@ def quotas(
         if changes:
             registry.set_quotas(id_, replace(registry.quotas(id_), **changes))
         found = asdict(registry.quotas(id_))
-    if as_json:
-        print(json.dumps(found))
-        return
-    for one, most in found.items():
-        unset = "what the service lets any keep" if one == "bytes_kept" else "no limit"
-        print(f"{one.replace('_', ' ')}: {unset if most is None else f'{most:,}'}")
+    unset = dict.fromkeys(found, "no limit") | {"bytes_kept": "the limit of the service"}
+    lines = [
+        f"{one.replace('_', ' ')}: {unset[one] if most is None else f'{most:,}'}"
+        for one, most in found.items()
+    ]
+    terminal.answer(as_json, found, "\n".join(lines))
 
 
-def key(context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
-    """Make a new key of a tenant's owner, which is shown this once; the others stay as they are."""
+@app.command()
+def key(context: typer.Context, name: TenantName, as_json: JSON = False) -> None:
+    """Make a new key of a tenant's owner, which is shown once; the others stay as they are."""
     with _registry(context) as registry:
         made, token = registry.create_key(
             registry.tenant_called(name).id, name="made by the operator", role="owner"
         )
     found = {"tenant": made.tenant, "key": made.id, "token": token}
-    print(json.dumps(found) if as_json else f"Key, shown this once: {token}")
+    terminal.answer(as_json, found, f"Key, shown once: {token}")
 
 
-def close(
-    context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False
-) -> None:
-    """Close a tenant for good: its keys open nothing any more. Its name, releases and ledger rows stay."""
+@app.command()
+def close(context: typer.Context, name: TenantName, as_json: JSON = False) -> None:
+    """Close a tenant for good: its keys stop working. Its name, releases and ledger rows stay."""
     with _registry(context) as registry:
         closed = registry.close_tenant(registry.tenant_called(name).id)
-    print(
-        json.dumps(_shown(closed))
-        if as_json
-        else f"Tenant {closed.name} is closed: its keys open nothing any more."
-    )
-
-
-#: The commands, in the order of their help.
-COMMANDS = (tenant, tenants, quotas, key, close)
-
-
-@contextmanager
-def _registry(context: typer.Context) -> Iterator[Registry]:
-    try:
-        from sfumato.serve import Service
-    except ImportError:
-        raise BadInput("the service needs packages: pip install 'sfumato[serve]'.") from None
-    service = Service(context.obj)
-    try:
-        yield service.registry
-    finally:
-        service.close()
-
-
-def _limit(name: str, text: str) -> int | None:
-    if text == "none":
-        return None
-    if not (text.isascii() and text.isdecimal()):
-        option = f"--{name.replace('_', '-')}"
-        raise BadInput(f"{option} must be a whole number from 0 to 2^53, or none, not {text[:40]!r}.")
-    return int(text)
-
-
-def _shown(tenant: Tenant) -> dict[str, str | None]:
-    closed = None if tenant.closed is None else tenant.closed.isoformat()
-    return {
-        "tenant": tenant.id,
-        "name": tenant.name,
-        "created": tenant.created.isoformat(),
-        "closed": closed,
-    }
-
-
-app = typer.Typer(
-    help="Protection as a service: REST and gRPC with tenants, keys and budgets.", invoke_without_command=True
-)
-_JSON = typer.Option("--json", help="Print the result as JSON.")
-_LISTENS = "Where it listens"
-_RUNS = "How it is run"
-
-
-def _option(name: str, metavar: str, told: str, panel: str | None = None, **words: Any) -> Any:
-    """An option that a variable of the environment may say too; workers are told by the same ones."""
-    variables = [f"SFUMATO_SERVE_{name.upper()}", *words.pop("also", ())]
-    return typer.Option(metavar=metavar, envvar=variables, help=told, rich_help_panel=panel, **words)
-
-
-_DATA = _option("data", "FOLDER", "Where the service keeps its things.", also=["SFUMATO_DATA_FOLDER"])
-_DATABASE = _option(
-    "database", "URL", "Of tenants, keys and jobs; a file in --data unless given.", also=["SFUMATO_DATABASE"]
-)
-_LEDGER = _option("ledger", "URL", "Of budgets; a file in --data unless given.", also=["SFUMATO_LEDGER"])
-_LARGEST = typer.Option(
-    "--largest",
-    metavar="BYTES",
-    envvar="SFUMATO_SERVE_BODY_BYTES",
-    help="The most that one request may bring.",
-    min=1,
-)
-_DIRECT = typer.Option(
-    "--largest-direct",
-    metavar="BYTES",
-    envvar="SFUMATO_SERVE_DIRECT_BYTES",
-    help="The most that a request may bring that waits for its plan or release; larger ones are jobs.",
-    min=1,
-)
-_WAIT = _option("direct_seconds", "SECONDS", "How long such requests are waited for.", _RUNS, min=1)
-_AT_ONCE = _option(
-    "direct_at_once", "N", "How many requests of a tenant a worker does at a time.", _RUNS, min=1
-)
-_MEMORY = _option(
-    "memory_bytes", "BYTES", "The most memory that the work on one request may take.", _RUNS, min=1
-)
-_KEPT = _option(
-    "tenant_bytes", "BYTES", "The most that a tenant without a quota of its own may keep.", _RUNS, min=0
-)
-_ACCEPT = typer.Option(
-    "--accept-lost-spends",
-    help="Start although the ledger lacks rows that paid for kept releases, as one from a backup does.",
-    rich_help_panel=_RUNS,
-)
-_PROXIES = _option(
-    "trusted_proxies",
-    "NETWORKS",
-    "Proxies, as in 10.0.0.0/8,192.0.2.7, that are believed about who asks (X-Forwarded-For).",
-    _LISTENS,
-)
-_SOURCE = typer.Option(
-    "--source",
-    metavar="TENANT=URL",
-    envvar="SFUMATO_SERVE_SOURCES",
-    help="What a tenant may have served by the storage proxy, as in clinic=s3://bucket/folder; repeatable.",
-)
-_HOST = _option("host", "ADDRESS", "Where to listen.", _LISTENS)
-_PORT = _option("port", "N", "The port of REST.", _LISTENS, min=1, max=65535)
-_GRPC = _option("grpc_port", "N", "Also answer gRPC, on this port.", _LISTENS, min=1, max=65535)
-_CERTIFICATE = _option("tls_certificate", "FILE", "Answer over TLS alone, with this certificate.", _LISTENS)
-_KEY = _option("tls_key", "FILE", "The certificate's private key.", _LISTENS)
-_WORKERS = _option("workers", "N", "How many processes answer.", _RUNS, min=1)
-_METRICS = _option(
-    "metrics_token_file", "FILE", "Holds the token that opens /metrics; not there without.", _RUNS
-)
-_LOG = _option("log_file", "FILE", "Where the log goes instead of standard error.", _RUNS)
-_DRAIN = _option(
-    "drain_seconds", "SECONDS", "How long it answers after the signal to end, but not as ready.", _RUNS, min=0
-)
-_GRACE = _option("grace_seconds", "SECONDS", "How long what is under way may then take.", _RUNS, min=0)
-
-
-@app.callback()
-def serve(
-    context: typer.Context,
-    data: Annotated[Path, _DATA] = Path("sfumato-service"),
-    database: Annotated[str | None, _DATABASE] = None,
-    ledger: Annotated[str | None, _LEDGER] = None,
-    largest: Annotated[int, _LARGEST] = 256 << 20,
-    largest_direct: Annotated[int, _DIRECT] = 32 << 20,
-    source: Annotated[list[str] | None, _SOURCE] = None,
-    host: Annotated[str, _HOST] = "127.0.0.1",
-    port: Annotated[int, _PORT] = 8765,
-    grpc_port: Annotated[int | None, _GRPC] = None,
-    tls_certificate: Annotated[Path | None, _CERTIFICATE] = None,
-    tls_key: Annotated[Path | None, _KEY] = None,
-    trusted_proxies: Annotated[str, _PROXIES] = "",
-    workers: Annotated[int, _WORKERS] = 1,
-    metrics_token_file: Annotated[Path | None, _METRICS] = None,
-    log_file: Annotated[Path | None, _LOG] = None,
-    drain_seconds: Annotated[float, _DRAIN] = 0.0,
-    grace_seconds: Annotated[float, _GRACE] = 30.0,
-    direct_seconds: Annotated[float, _WAIT] = 60.0,
-    direct_at_once: Annotated[int, _AT_ONCE] = 8,
-    memory_bytes: Annotated[int, _MEMORY] = 2 << 30,
-    tenant_bytes: Annotated[int, _KEPT] = 64 << 30,
-    accept_lost_spends: Annotated[bool, _ACCEPT] = False,
-) -> None:
-    """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
-    from sfumato.serve import Listening, Settings
-
-    os.umask(0o077)  # whatever is written is for its owner alone
-    settings = Settings(
-        data=data,
-        database=database,
-        ledger=ledger,
-        body_bytes=largest,
-        trusted_proxies=trusted_proxies,
-        sources=tuple(source or ()),
-        direct_bytes=largest_direct,
-        direct_seconds=direct_seconds,
-        direct_at_once=direct_at_once,
-        memory_bytes=memory_bytes,
-        tenant_bytes=tenant_bytes,
-    )
-    context.obj = settings
-    if context.invoked_subcommand is None:
-        listening = Listening(
-            host=host,
-            port=port,
-            grpc_port=grpc_port,
-            workers=workers,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            metrics_token_file=metrics_token_file,
-            log_file=log_file,
-            drain_seconds=drain_seconds,
-            grace_seconds=grace_seconds,
-        )
-        _run(settings, listening, accept_lost_spends)
-
-
-for _command in COMMANDS:
-    app.command()(_command)
+    text = f"Tenant {closed.name} is closed: its keys do not work any more."
+    terminal.answer(as_json, _shown(closed), text)
 
 
 @app.command("lost-spends")
@@ -291,14 +223,15 @@ def lost_spends(
     context: typer.Context,
     certificates: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FOLDER]...", help="More folders with certificates, such as a newer copy."),
+        typer.Argument(metavar="[FOLDER]...", hidden=True),
     ] = None,
     charge: Annotated[bool, typer.Option("--charge", help="Pay for them again.")] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
-    """Spends that certificates know and a restored ledger lacks; exits with 4 unless they are charged.
+    """List spends that certificates name and a restored ledger lacks; exit 4 unless they are charged.
 
-    They are charged in new entries, so the lost ones stay listed; charging twice pays once.
+    FOLDERs hold more certificates, such as a newer copy. Spends are charged in new entries, so the lost ones
+    stay listed; charging twice pays once.
     """
     from sfumato.ledger import Ledger
     from sfumato.release import charge_again
@@ -310,27 +243,43 @@ def lost_spends(
         beside = (file for place in places for file in place.rglob("*.cert.json"))
         found = find_lost_spends(beside, settings.keys, ledger)
         entries = [charge_again(one, ledger) for one in found] if charge else []
-    told = [{"dataset": one.dataset, "entry": one.number} for one in found]
-    if as_json:
-        print(json.dumps({"lost": told, "charged": [entry.kind for entry in entries]}))
-    else:
-        for one in told:
-            print(f"entry {one['entry']} of {one['dataset']} is lost")
-        closed = sum(entry.kind == "close" for entry in entries)
-        ends = f"; charged again, {closed} by closing a budget that could not pay" if charge else ""
-        print(f"{len(told)} spends are lost{ends}.")
+    lost = [{"dataset": one.dataset, "entry": one.number} for one in found]
+    lines = [f"entry {one.number} of {one.dataset} is lost" for one in found]
+    closed = sum(entry.kind == "close" for entry in entries)
+    ends = f"; charged again, {closed} by closing a budget that could not pay" if charge else ""
+    document = {"lost": lost, "charged": [entry.kind for entry in entries]}
+    terminal.answer(as_json, document, "\n".join([*lines, f"{len(lost)} spends are lost{ends}."]))
     if found and not charge:
         raise typer.Exit(4)
 
 
-def _run(settings: Settings, listening: Listening, accept_lost_spends: bool) -> None:
+@contextmanager
+def _registry(context: typer.Context) -> Iterator[Registry]:
     try:
-        from sfumato.serve import run
-
-        if listening.grpc_port is not None:
-            from sfumato.serve.grpc import make_server
-
-            del make_server
+        from sfumato.serve import Service
     except ImportError:
-        raise BadInput("the service needs packages: pip install 'sfumato[serve]'.") from None
-    run(settings, listening, accept_lost_spends=accept_lost_spends)
+        raise BadInput(_MISSING) from None
+    service = Service(context.obj)
+    try:
+        yield service.registry
+    finally:
+        service.close()
+
+
+def _limit(name: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise BadInput(
+            f"`{name}` must be a whole number from 0 to 2^53, or none, not {text[:40]!r}.", parameter=name
+        )
+    return int(text)
+
+
+def _shown(tenant: Tenant) -> dict[str, str | None]:
+    return {
+        "tenant": tenant.id,
+        "name": tenant.name,
+        "created": tenant.created.isoformat(),
+        "closed": None if tenant.closed is None else tenant.closed.isoformat(),
+    }

@@ -1,4 +1,4 @@
-"""The terminal of the command line: what commands print, in any encoding and width, progress, and signals."""
+"""Output of the command line: results in any encoding and width, errors, progress, and signals."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from sfumato.errors import spell
 from sfumato.privacy import printable as printable
 
 __all__ = ["in_line", "progress"]
 
-# A bar that is gone before it can be read only flickers.
+# A bar that disappears before it can be read only flickers.
 _PATIENCE_SECONDS = 2.0
 
 _SPELLED = {
@@ -33,7 +33,7 @@ _SPELLED = {
 
 
 def speak_any_encoding() -> None:
-    """Let standard output and standard error spell what their encoding does not have, instead of failing."""
+    """Let standard output and error spell characters that their encoding lacks, instead of failing."""
     codecs.register_error("sfumato", _spell)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -41,7 +41,7 @@ def speak_any_encoding() -> None:
 
 
 def in_line(text: str) -> str:
-    """``text`` with its boxes in line, also where standard output has to spell Greek letters."""
+    """Return ``text`` with its boxes aligned, also if standard output has to spell Greek letters."""
     lines = []
     for line in text.split("\n"):
         cells = [_encodable(cell).rstrip().ljust(len(cell)) for cell in line.split("│")]
@@ -50,7 +50,7 @@ def in_line(text: str) -> str:
 
 
 def complain(sentence: str) -> None:
-    """One sentence on standard error, wrapped where a person reads it and on one line elsewhere."""
+    """Print a sentence on standard error, wrapped on a terminal and on one line elsewhere."""
     from rich.console import Console
     from rich.text import Text
 
@@ -60,16 +60,16 @@ def complain(sentence: str) -> None:
 
 
 def complain_of(warning: str) -> None:
-    """Say ``warning``, which has no full stop, as a sentence on standard error."""
+    """Print ``warning``, which has no full stop, as a sentence on standard error."""
     complain(f"{warning}.")
 
 
 @contextmanager
 def progress(wanted: bool) -> Iterator[Callable[[str, float | None], None] | None]:
-    """A function that is told the stage and the share of it that is done; None where nobody would see it.
+    """Yield a function that shows the stage and the share of it that is done; None if nobody would see it.
 
-    A bar appears on standard error, if that is a terminal, once the work has lasted two seconds, and goes
-    away at the end.
+    A bar appears on standard error, if that is a terminal, once the work has lasted two seconds, and
+    disappears at the end.
     """
     if not wanted or not sys.stderr.isatty():
         yield None
@@ -104,7 +104,7 @@ def progress(wanted: bool) -> Iterator[Callable[[str, float | None], None] | Non
 class Stopped(BaseException):
     """The process was asked to stop; what was begun is cleaned up on the way out.
 
-    What cannot be, the whole files of a batch, is told by notes (``add_note``).
+    Notes (``add_note``) say what cannot be cleaned up: the whole files of a batch.
     """
 
     def __init__(self, number: int) -> None:
@@ -123,7 +123,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def signals() -> Iterator[None]:
-    """Raise :class:`Stopped` where Ctrl-C or a signal would have ended the process on the spot."""
+    """Raise :class:`Stopped` when Ctrl-C or a signal would end the process at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -133,7 +133,7 @@ def signals() -> Iterator[None]:
     before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
 
     def stop(number: int, frame: object) -> None:
-        # Whoever asks twice waits for the cleaning up all the same.
+        # A second signal does not interrupt the cleaning up.
         for other in before:
             signal.signal(other, signal.SIG_IGN)
         raise Stopped(number)
@@ -158,23 +158,25 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
     return "".join(_SPELLED.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
-class Shown(Protocol):
-    """A result that can be printed."""
+def show(result: Any, as_json: bool, text: Callable[[Any], str] | None = None) -> None:
+    """Print ``result`` as JSON or for people, with its parameters as the command line spells them.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
+    The text for people is what ``text`` makes of the result or, without it, ``result.text(width)``.
+    """
+    if as_json:
+        print(json_text(result.to_dict()))
+    else:
+        shown = result.text(width()) if text is None else text(result)
+        print(in_line(spell(shown, "command line") if "`" in shown else shown))
 
-    def text(self, width: int) -> str:
-        """Return a text for people, its tables in lines of at most ``width`` characters."""
 
-
-def show(result: Shown, as_json: bool) -> None:
-    """Print ``result`` as JSON or for people, with its parameters as the command line spells them."""
-    print(json_text(result.to_dict()) if as_json else in_line(spell(result.text(width()), "command line")))
+def answer(as_json: bool, document: Any, text: str) -> None:
+    """Print ``document`` as JSON, or ``text`` for people."""
+    print(json.dumps(document) if as_json else in_line(text))
 
 
 def json_text(result: Any) -> str:
-    """Return ``result`` as JSON, with the refusals in it as the command line spells them."""
+    """Return ``result`` as JSON, with refusals as the command line spells them."""
 
     def spelled(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -187,15 +189,5 @@ def json_text(result: Any) -> str:
 
 
 def width() -> int:
-    """How many columns a table may have here."""
+    """Return how many columns a table may have."""
     return min(shutil.get_terminal_size((100, 24)).columns, 100)
-
-
-def classes(folders: Mapping[str, str]) -> list[str]:
-    """Which class is of which of the owner's ``folders``, where they are called otherwise."""
-    of = [
-        f"{printable(called)} is {printable(folder)}"
-        for called, folder in folders.items()
-        if called != folder
-    ]
-    return [f"Classes, for you alone: {', '.join(of)}"] if of else []

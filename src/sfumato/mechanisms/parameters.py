@@ -1,4 +1,4 @@
-"""Declarations of parameters that many mechanisms have, and checks of values, with refusals in one sentence."""
+"""Declarations of parameters that many mechanisms have, and checks of values with one-sentence refusals."""
 
 from __future__ import annotations
 

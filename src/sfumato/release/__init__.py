@@ -11,7 +11,6 @@ from sfumato.loading import when_used
 if TYPE_CHECKING:
     from sfumato.release.catalogue import LEARNERS as LEARNERS
     from sfumato.release.catalogue import METHODS as METHODS
-    from sfumato.release.catalogue import seconds_of as seconds_of
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
     from sfumato.release.client_budget import Waiting as Waiting
     from sfumato.release.engines import opened_engine as opened_engine
@@ -23,54 +22,47 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import Compared as Compared
     from sfumato.release.file_audit import audit_files as audit_files
     from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
-    from sfumato.release.file_audit import certified_statement as certified_statement
     from sfumato.release.file_audit import command_line as command_line
-    from sfumato.release.file_audit import read_release as read_release
+    from sfumato.release.file_audit import media_entry as media_entry
+    from sfumato.release.file_audit import read_evidence as read_evidence
     from sfumato.release.file_audit import refuse_media as refuse_media
-    from sfumato.release.file_audit import released_schema as released_schema
     from sfumato.release.folder import ProtectedFolder as ProtectedFolder
-    from sfumato.release.locations import Located as Located
-    from sfumato.release.locations import at_hand as at_hand
+    from sfumato.release.labelled_release import describe_classes as describe_classes
     from sfumato.release.locations import check_output as check_output
     from sfumato.release.locations import located as located
-    from sfumato.release.manifest import verify_folder as verify_folder
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
-    from sfumato.release.media_files import contact_sheet as contact_sheet
     from sfumato.release.missing_spends import LedgerRewound as LedgerRewound
     from sfumato.release.missing_spends import charge_again as charge_again
     from sfumato.release.missing_spends import lost_spends as lost_spends
     from sfumato.release.missing_spends import newest_certificates as newest_certificates
     from sfumato.release.missing_spends import require_newest as require_newest
-    from sfumato.release.model_release import Learned as Learned
-    from sfumato.release.path import OneFile as OneFile
+    from sfumato.release.path import HeldPayment as HeldPayment
+    from sfumato.release.path import Payment as Payment
     from sfumato.release.path import Protected as Protected
     from sfumato.release.path import Report as Report
-    from sfumato.release.path import SourceFile as SourceFile
     from sfumato.release.path import release as release
     from sfumato.release.path import silent as silent
-    from sfumato.release.payment import HeldPayment as HeldPayment
-    from sfumato.release.payment import Payment as Payment
-    from sfumato.release.payment import terms_of as terms_of
+    from sfumato.release.path import terms_of as terms_of
     from sfumato.release.protection import HeldFile as HeldFile
     from sfumato.release.protection import protect as protect
-    from sfumato.release.publication import Published as Published
     from sfumato.release.ray_engine import keep_ray_private as keep_ray_private
     from sfumato.release.ray_engine import ray_folder as ray_folder
+    from sfumato.release.record_files import OneFile as OneFile
     from sfumato.release.record_files import RecordFiles as RecordFiles
+    from sfumato.release.record_files import SourceFile as SourceFile
     from sfumato.release.record_files import TableFile as TableFile
     from sfumato.release.record_files import rows_at_once as rows_at_once
-    from sfumato.release.release_plan import Plan as Plan
     from sfumato.release.release_plan import plan as plan
     from sfumato.release.request import ReleaseRequest as ReleaseRequest
     from sfumato.release.request import bounds_pair as bounds_pair
     from sfumato.release.request import keyed as keyed
     from sfumato.release.request import kind_at as kind_at
-    from sfumato.release.request import refuse_for_media as refuse_for_media
     from sfumato.release.request import refuse_schema as refuse_schema
     from sfumato.release.stored_model import load_model as load_model
     from sfumato.release.verbs import federate as federate
     from sfumato.release.verbs import learn as learn
+    from sfumato.release.verbs import options_of as options_of
     from sfumato.release.verbs import publish as publish
     from sfumato.release.verbs import verify as verify
 
@@ -85,31 +77,25 @@ __all__ = [
     "FederationPlan",
     "HeldFile",
     "HeldPayment",
-    "Learned",
     "LedgerRewound",
-    "Located",
     "MediaMechanisms",
     "OneFile",
     "Payment",
-    "Plan",
     "Protected",
     "ProtectedFolder",
-    "Published",
     "RecordFiles",
     "ReleaseRequest",
     "Report",
     "SourceFile",
     "TableFile",
     "Waiting",
-    "at_hand",
     "audit_files",
     "audit_mechanism_of",
     "bounds_pair",
-    "certified_statement",
     "charge_again",
     "check_output",
     "command_line",
-    "contact_sheet",
+    "describe_classes",
     "federate",
     "keep_ray_private",
     "kept_training",
@@ -119,25 +105,23 @@ __all__ = [
     "load_model",
     "located",
     "lost_spends",
+    "media_entry",
     "newest_certificates",
     "opened_engine",
+    "options_of",
     "plan",
     "protect",
     "publish",
     "ray_folder",
-    "read_release",
-    "refuse_for_media",
+    "read_evidence",
     "refuse_media",
     "refuse_schema",
     "release",
-    "released_schema",
     "require_newest",
     "rows_at_once",
-    "seconds_of",
     "silent",
     "terms_of",
     "verify",
-    "verify_folder",
     "write_records",
 ]
 
@@ -147,7 +131,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         {
             "LEARNERS": "catalogue",
             "METHODS": "catalogue",
-            "seconds_of": "catalogue",
             "ClientBudgets": "client_budget",
             "Waiting": "client_budget",
             "opened_engine": "engines",
@@ -159,54 +142,47 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "Compared": "file_audit",
             "audit_files": "file_audit",
             "audit_mechanism_of": "file_audit",
-            "certified_statement": "file_audit",
             "command_line": "file_audit",
-            "read_release": "file_audit",
+            "media_entry": "file_audit",
+            "read_evidence": "file_audit",
             "refuse_media": "file_audit",
-            "released_schema": "file_audit",
             "ProtectedFolder": "folder",
-            "Located": "locations",
-            "at_hand": "locations",
+            "describe_classes": "labelled_release",
             "check_output": "locations",
             "located": "locations",
-            "verify_folder": "manifest",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
-            "contact_sheet": "media_files",
             "LedgerRewound": "missing_spends",
             "charge_again": "missing_spends",
             "lost_spends": "missing_spends",
             "newest_certificates": "missing_spends",
             "require_newest": "missing_spends",
-            "Learned": "model_release",
-            "OneFile": "path",
+            "HeldPayment": "path",
+            "Payment": "path",
             "Protected": "path",
             "Report": "path",
-            "SourceFile": "path",
             "release": "path",
             "silent": "path",
-            "HeldPayment": "payment",
-            "Payment": "payment",
-            "terms_of": "payment",
+            "terms_of": "path",
             "HeldFile": "protection",
             "protect": "protection",
-            "Published": "publication",
             "keep_ray_private": "ray_engine",
             "ray_folder": "ray_engine",
+            "OneFile": "record_files",
             "RecordFiles": "record_files",
+            "SourceFile": "record_files",
             "TableFile": "record_files",
             "rows_at_once": "record_files",
-            "Plan": "release_plan",
             "plan": "release_plan",
             "ReleaseRequest": "request",
             "bounds_pair": "request",
             "keyed": "request",
             "kind_at": "request",
-            "refuse_for_media": "request",
             "refuse_schema": "request",
             "load_model": "stored_model",
             "federate": "verbs",
             "learn": "verbs",
+            "options_of": "verbs",
             "publish": "verbs",
             "verify": "verbs",
         },

@@ -1,8 +1,8 @@
-"""What it costs that an audit may keep a release back: a part of δ, set aside before anything is fitted.
+"""Reserve part of δ for the event that an audit withholds the release.
 
-An audit that refutes a proof beyond doubt keeps the release back, and that nothing appears is seen from
-outside. If the proof holds, that happens with a chance of c at most, whatever the records are. P and Q are
-the laws of what would be released of two datasets, p and q their chances that nothing appears, and H bounds
+An audit that refutes a proof beyond doubt withholds the release, and that nothing appears is public. If the
+proof holds, that happens with probability c at most, whatever the records are. P and Q are the distributions
+of what would be released of two datasets, p and q their probabilities that nothing appears, and H bounds
 P(S) − e^ε·Q(S) over all S.
 
 **A twin decides** (models): what is released and whether it appears are independent. Then c is slack, for
@@ -25,9 +25,9 @@ group's ε is stated at that δ, where the statement's has no room for s_k; noth
 leaves no δ below 1.
 
 **No audit can refute a large ε.** If every coin of m canaries were guessed right, and (ε, δ) allowed that
-with a chance above c, no outcome has a chance of c or less: nothing is ever kept back, A and A′ are empty,
+with probability above c, no outcome has probability c or less: nothing is ever withheld, A and A′ are empty,
 and the slack is 0. Whether that is so depends on the guarantee, on c and on m, which are public; under
-add/remove neighbours the number of records is not, and the slack is set aside.
+add/remove neighbours the number of records is not, and the slack is reserved.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from dataclasses import replace
 
 from sfumato.privacy import Guarantee
 
-# A thousandth of δ: hardly more noise, and a budget pays for many releases from what it holds for slack.
+# A thousandth of δ: hardly more noise, and a budget's slack pays for many releases.
 _SHARE, _MOST = 1e-3, 1e-6
-# To which a trade-off is computed.
+# Precision of a trade-off.
 _DIGITS = 1e-12
 
 
 def slack_of(delta: float) -> float:
-    """What is set aside of ``delta``: a thousandth of it, and a millionth at most."""
+    """Return the part of ``delta`` that is reserved: a thousandth of it, and a millionth at most."""
     return min(_MOST, _SHARE * delta)
 
 
 def own_chance(guarantee: Guarantee, slack: float) -> float:
-    """The c with which a release of ``guarantee`` that decides about itself costs ``slack`` at most."""
+    """Return the c with which a release of ``guarantee``, deciding about itself, costs ``slack`` at most."""
     half = 0.5 * slack
     return half * math.exp(-_softplus(guarantee.epsilon(half)))
 
 
 def own_slack(guarantee: Guarantee, chance: float) -> float:
-    """What a release of ``guarantee`` costs that decides about itself with ``chance``.
+    """Return the slack of a release of ``guarantee`` that decides about itself with probability ``chance``.
 
-    For groups, of which ``guarantee`` is then said; 1 where nothing better is found. By the trade-off and,
-    since a slack far below one is lost in its digits, by the best of some x.
+    This is for groups, of which ``guarantee`` is then stated; 1 if nothing better is found. It is computed by
+    the trade-off and, since a slack far below one is lost in its digits, by the best of some x.
     """
     found, step = 1.0, 10.0**0.25
     left = chance * step
@@ -70,10 +70,10 @@ def own_slack(guarantee: Guarantee, chance: float) -> float:
 
 
 def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
-    """``guarantee``, calibrated to what ``slack`` leaves of ``delta``, as it is stated and charged.
+    """Return ``guarantee``, calibrated to what ``slack`` leaves of ``delta``, as it is stated and charged.
 
-    One that has a slack of its own, as that of a group may, is stated at its own δ and ``slack`` more, and so
-    is one for whose ``slack`` half of ``delta`` is no room.
+    One that has a slack of its own, as that of a group may, is stated at its own δ plus ``slack``, and so is
+    one whose ``slack`` exceeds half of ``delta``.
     """
     if guarantee.proves_nothing:
         return guarantee
@@ -86,7 +86,7 @@ def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
 
 
 def withholding_note(slack: float) -> str:
-    """A sentence for the statement, which everybody may read."""
+    """Return the note of the statement about the reserved part of δ."""
     return (
         f"{slack:.3g} of δ is set aside, as slack, for the chance that an audit keeps back what is honest "
         "(without an audit nothing is set aside)"

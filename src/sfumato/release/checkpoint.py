@@ -1,11 +1,11 @@
-"""Checkpoints: interrupted runs of many noised sums are resumed, and paid for once.
+"""Checkpoints, which let interrupted runs of many noised sums be resumed and paid for once.
 
 A checkpoint is a private folder (0700, its files 0600) beside the output, ``.NAME.run``. Its *record* is on
 the disk before anything is paid: a secret seed, the id of the request, and digests of the data, of the code
-that computes and of the request. Its *log* holds each noised sum, on the disk before anybody uses it; a run
-of many large sums keeps in their place what it made of them. The same command, run again, finds all this: it
-pays nothing, reads the sums that were kept, and draws the others. When the output stands the folder is
-removed. Until then it must stay private: who has the seed can take the noise away.
+and of the request. Its *log* holds each noised sum, on the disk before it is used; a run of many large sums
+keeps its state in their place. The same command, run again, finds all this: it pays nothing, reads the sums
+that were kept, and draws the others. When the output stands the folder is removed. Until then it must stay
+private: whoever has the seed can remove the noise.
 
 **Theorem.** Let a run release a function of M = (S₁, …, S_T), where Sₙ is drawn from the records and the sums
 before it, and let it be interrupted and resumed any number of times. What all its parts use, and the one
@@ -104,7 +104,7 @@ class Checkpoint:
 
     @property
     def request(self) -> str:
-        """The id that the run is paid under."""
+        """The id under which the run is paid."""
         return self._record["id"]
 
     @property
@@ -114,9 +114,9 @@ class Checkpoint:
 
     @property
     def commitment(self) -> str:
-        """What tells data, code and request apart, for nobody without the seed."""
-        told = json.dumps([self._record[name] for name in _COMPARED])
-        return self.noise.commitment(hashlib.sha256(told.encode()).digest())
+        """A commitment to data, code and request, under the seed."""
+        compared = json.dumps([self._record[name] for name in _COMPARED])
+        return self.noise.commitment(hashlib.sha256(compared.encode()).digest())
 
     @property
     def resumed(self) -> int | None:
@@ -124,9 +124,9 @@ class Checkpoint:
         return None if self._made else self._log.before
 
     def prepare(self) -> Keyed:
-        """Return the randomness of the paid run that was interrupted, or of the one that will begin.
+        """Return the randomness of the paid run that was interrupted, or of a new one; write nothing.
 
-        For runs whose names are drawn from it too, before anything is read; nothing is written.
+        This is for runs that draw names from it too, before anything is read.
         """
         record = self._read()
         self.found = record.get("paid") == "True"
@@ -136,11 +136,11 @@ class Checkpoint:
     def begin(self, data: bytes, request: Mapping[str, Any], *, key: str | None = None, paid: bool) -> None:
         """Find the run of ``data``, a digest, and ``request``, JSON values; or make it, on the disk.
 
-        ``key`` is the id of the request, where one was given, and ``paid`` says that a budget will be
-        charged. A run of something else is refused, unless nothing was paid for it: then it is begun anew.
+        ``key`` is the id of the request, if one was given, and ``paid`` says that a budget will be charged. A
+        run of something else is refused, unless nothing was paid for it: then it is begun anew.
         """
-        asked = json.dumps([request, key, paid], sort_keys=True).encode()
-        now = {"data": data.hex(), "code": code_digest(), "request": hashlib.sha256(asked).hexdigest()}
+        wanted = json.dumps([request, key, paid], sort_keys=True).encode()
+        now = {"data": data.hex(), "code": code_digest(), "request": hashlib.sha256(wanted).hexdigest()}
         self._held.enter_context(claimed(self.folder))
         record = self._read()
         changed = [what for name, what in _COMPARED.items() if record and record[name] != now[name]]
@@ -160,7 +160,7 @@ class Checkpoint:
         self._log = self._held.enter_context(closing(_Log(self.folder)))
 
     def settle(self, ledger: Ledger | None = None, dataset: str = "", number: int = 0) -> None:
-        """Say that the run is paid for, or costs nothing, and lease it from the ledger that paid.
+        """Mark the run as paid, or free of cost, and lease it from the ledger that paid.
 
         From now on the folder stays until the run has ended. Refused while another process has the lease.
         """
@@ -177,7 +177,7 @@ class Checkpoint:
             self._held.callback(stop.set)
 
     def sums(self, randomness: Randomness | None, report: Report) -> NoisedSums:
-        """Return the sums of the run, those that were kept first; drawn from the seed unless given."""
+        """Return the sums of the run, those that were kept first, drawn from ``randomness`` or the seed."""
         if self.resumed is not None:
             rows = [f" that row {number} of {dataset} paid for" for _, dataset, number in self._leases[:1]]
             report(f"resuming the run{''.join(rows)} after {self.resumed:,} noised sums", None)
@@ -199,7 +199,7 @@ class Checkpoint:
                     return
 
     def _read(self) -> dict[str, str]:
-        """Return the record; empty where no run was begun."""
+        """Return the record; empty if no run was begun."""
         try:
             status = self.folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -224,7 +224,7 @@ class Checkpoint:
             sync(self.folder.parent)
 
     def _remove(self) -> None:
-        """Remove the folder; whatever stops this leaves all of it, or nothing that could be resumed."""
+        """Remove the folder; an interruption leaves all of it, or nothing that could be resumed."""
         away = self.folder.with_name(f"{self.folder.name}.gone")
         shutil.rmtree(away, ignore_errors=True)
         with writing(self.folder), suppress(FileNotFoundError):
@@ -233,7 +233,7 @@ class Checkpoint:
 
     def _end_leases(self, *, for_good: bool = False) -> None:
         for ledger, dataset, number in self._leases:
-            # A lease that cannot be given back ends by itself; a verdict is durable before it is told.
+            # A lease that cannot be given back expires; the end of a run is durable before it is reported.
             with nullcontext() if for_good else suppress(LedgerUnavailable):
                 ledger.end_lease(dataset, number, self.holder, for_good=for_good)
 
@@ -364,7 +364,7 @@ class _Log:
         self.size = at
 
     def _is_torn(self, start: int, size: int) -> bool:
-        """Whether what begins at ``start`` can be the last write: nothing follows it, or no byte was kept."""
+        """Return whether what is at ``start`` can be a torn last write: nothing follows it, or only zeros."""
         self._file.seek(start)
         head = self._file.read(_COUNTS.size)
         whole = _COUNTS.size + _DIGEST_BYTES + (_COUNTS.unpack(head)[1] if len(head) == _COUNTS.size else 0)
@@ -372,7 +372,7 @@ class _Log:
         return start + whole >= size or not any(self._file.read(1 << 16))
 
     def _entry(self, start: int) -> tuple[int, bytes] | None:
-        """Return number and payload of the entry at ``start``; None where it is not whole."""
+        """Return number and payload of the entry at ``start``; None if it is not whole."""
         self._file.seek(start)
         head = self._file.read(_COUNTS.size + _DIGEST_BYTES)
         if len(head) < _COUNTS.size + _DIGEST_BYTES:
@@ -407,7 +407,7 @@ def _sealed(number: int, payload: bytes) -> bytes:
 
 
 def _holder(folder: Path, seed: str) -> str:
-    """Return who leases the run: this folder on this machine. A copy of the folder is another holder."""
+    """Return the holder of a lease: this folder on this machine. A copy of the folder is another holder."""
     boot, status = Path("/proc/sys/kernel/random/boot_id"), folder.stat()
     machine = f"{platform.node()} {boot.read_text() if boot.exists() else ''}"
     return hashlib.sha256(f"{machine} {status.st_dev} {status.st_ino} {seed}".encode()).hexdigest()
@@ -424,7 +424,7 @@ def damaged(file: Path) -> BadInput:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of the code that decides what a run draws: ours, and versions of libraries."""
+    """Return a digest of the code that decides what a run draws, and of the versions of libraries."""
     root, digest = Path(__file__).parents[1], hashlib.sha256(sfumato.__version__.encode())
     for file in sorted(file for room in _COMPUTING for file in (root / room).rglob("*.py")):
         digest.update(file.relative_to(root).as_posix().encode() + b"\0")

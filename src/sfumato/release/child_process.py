@@ -1,7 +1,7 @@
-"""A program that ends with the process that started it: ``child_process.py PID COMMAND…`` becomes COMMAND.
+"""Run a program that ends with the process that started it: ``child_process.py PID COMMAND…``.
 
-On Linux the system is asked to tell the program by SIGTERM when its parent, PID, has ended; that lasts beyond
-the exec. Elsewhere nothing is asked. It needs nothing but the standard library, and takes milliseconds.
+On Linux the kernel sends SIGTERM to the program when its parent, PID, has ended; this survives the exec.
+Elsewhere nothing is sent. Only the standard library is imported, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(parent: int, command: list[str]) -> int:
-    """Become ``command``; 1 where ``parent`` has ended already, or the system would not tell of its end."""
+    """Become ``command``; return 1 if ``parent`` has ended already, or its end would not be signalled."""
     if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0):
         return 1
     if os.getppid() != parent:

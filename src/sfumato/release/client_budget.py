@@ -19,8 +19,7 @@ from sfumato.ledger import BudgetRefused, Ledger, Preview, printable_name
 from sfumato.privacy import Guarantee
 
 if TYPE_CHECKING:
-    from sfumato.release.path import Kind
-    from sfumato.release.payment import Content, Paid
+    from sfumato.release.path import Content, Kind, Paid
 
 __all__ = ["ClientBudgets", "Waiting"]
 

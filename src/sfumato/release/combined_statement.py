@@ -1,13 +1,13 @@
 """Combine the statements of many files that are released together.
 
-Where no unit is in two files (a region of a picture, a window of a sound, an item, a row of one file that is
-cut into parts), each unit takes part in one release alone, and all of them promise what the weakest does:
-for neighbours that differ in one unit, every file but one is drawn from the same law under both.
+If no unit is in two files (a region of an image, a window of audio, an item, a row of one file that is cut
+into parts), each unit takes part in one release alone, and all of them guarantee what the weakest does: for
+neighbours that differ in one unit, every file but one is drawn from the same distribution under both.
 
-Files of records are not like that. A person, and even a whole copy of a file, may be in each of them, so that
-neighbours differ in every file. The releases are drawn independently, and the composition theorem bounds all
-of them: the events of the files are composed, slacks add up. That is what is stated and paid, unless the
-owner declares that no record is in two files.
+Files of records differ. A person, and even a whole copy of a file, may be in each of them, so that neighbours
+differ in every file. The releases are drawn independently, and the composition theorem bounds all of them:
+the events of the files are composed, slacks add up. That is stated and paid, unless the owner declares that
+no record is in two files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.privacy import GaussianEvent, Guarantee, LaplaceEvent, Neighbours, Statement, Unit
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 
 #: Why no unit is in two files.
 DECLARED_DISJOINT = "the owner declares that no record is in two of the files; nobody has checked it"
@@ -39,11 +39,11 @@ def together(
     """Return what releases with these ``statements``, one for each file, state as one.
 
     ``apart`` says why no unit is in two files, and is noted; without it the files are composed, and the
-    headline stays at the largest δ of a file where something finite is proven there.
+    headline stays at the largest δ of a file if something finite is proven there.
 
     The headline is about ``unit``, if one of them states something about it, else about that of the first.
     A unit that one of them says nothing about is left out, unless its kind of file has no such unit: there
-    are no regions in a sound, and no windows in a picture.
+    are no regions in audio, and no windows in an image.
     """
     counted = _counted(statements)
     statements, files = list(counted), sum(counted.values())
@@ -70,7 +70,7 @@ def together(
 
 
 def in_each(whole: Statement, apart: str | None) -> str:
-    """What the certificate of one of several files says of all of them, which state ``whole`` together."""
+    """Return the note of one of several files about all of them, which state ``whole`` together."""
     parts = "; ".join(str(part) for part in (whole.proven, *whole.also_proven))
     why = _ADDED if apart is None else apart
     return f"one of {whole.parameters['files']} files that are released together; {why}; all of them: {parts}"
@@ -89,7 +89,7 @@ def check_charge(names: Sequence[str], statements: Sequence[Statement], payment:
 
 
 def _counted(statements: Iterable[Statement]) -> Counter[Statement]:
-    """How often each of ``statements`` occurs: a million files of one kind share one object."""
+    """Return how often each of ``statements`` occurs: a million files of one kind share one object."""
     kept = list(statements)
     objects = {id(one): one for one in kept}
     counts: Counter[Statement] = Counter()
@@ -99,10 +99,10 @@ def _counted(statements: Iterable[Statement]) -> Counter[Statement]:
 
 
 def _composed(parts: Sequence[tuple[Guarantee, int]]) -> Guarantee:
-    """All of ``parts`` together, each as often as it is given.
+    """Return the composition of ``parts``, each as often as it is given.
 
-    Stated at the largest δ of a part, so that many files are not stated at a large one; where nothing finite
-    is proven there, at the sum of all.
+    It is stated at the largest δ of a part, so that many files are not stated at a large one; if nothing
+    finite is proven there, at the sum of all.
     """
     counts: Counter[Guarantee] = Counter()
     for part, count in parts:
@@ -117,10 +117,10 @@ def _composed(parts: Sequence[tuple[Guarantee, int]]) -> Guarantee:
 
 
 def _worst(parts: Sequence[Guarantee]) -> Guarantee:
-    """What holds of whichever part it is.
+    """Return what holds of every part.
 
-    Of Gaussian, and of Laplace, noise the smaller is worse at every δ. Where curves may cross, what is left
-    is the largest ε at the largest δ that is stated: each part has that ε there, or less.
+    Of Gaussian, and of Laplace, noise the smaller is worse at every δ. If curves may cross, it is the largest
+    ε at the largest δ that is stated: each part has that ε there, or less.
     """
     worst = max(parts, key=Guarantee.epsilon)
     if not math.isfinite(worst.epsilon()) or all(_ordered(part, worst) for part in parts):
@@ -137,7 +137,7 @@ def _worst(parts: Sequence[Guarantee]) -> Guarantee:
 
 
 def _ordered(part: Guarantee, worst: Guarantee) -> bool:
-    """Whether ``worst`` bounds ``part``, which has no larger ε at its own δ, at every δ."""
+    """Return whether ``worst`` bounds ``part``, which has no larger ε at its own δ, at every δ."""
     if part.changed(theorem="") == worst.changed(theorem=""):
         return True
     plain = part.slack == part.revealed == worst.slack == worst.revealed == 0.0
@@ -150,12 +150,12 @@ def _kind(part: Guarantee) -> tuple[Unit, Neighbours]:
 
 
 def _absent(unit: Unit, parts: Iterable[tuple[Unit, Neighbours]]) -> bool:
-    """Whether a file that states ``parts`` has no unit of the kind of ``unit`` at all."""
+    """Return whether a file that states ``parts`` has no unit of the kind of ``unit`` at all."""
     return unit.name in _OF_SOME_MEDIA and all(other.name != unit.name for other, _ in parts)
 
 
 def _in_common(named: Sequence[Mapping[str, Any]], of_all: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of all mechanisms, and ``of_all`` with the parameters that all of them have in common."""
+    """Return the names of all mechanisms, and ``of_all`` with the parameters that they have in common."""
     first, *others = [each["parameters"] for each in named]
     alike = {
         name: value

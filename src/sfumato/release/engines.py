@@ -1,14 +1,11 @@
-"""The engines by the names people type.
-
-Engines do the same work on many pieces: on threads or processes of this machine, or on a cluster.
-"""
+"""Engines that do the same work on many pieces: on threads or processes here, or on a cluster."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -22,20 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["opened_engine"]
 
+ENGINES = ("local", "ray")
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-# Most pieces that are handed out at once: enough to draw pictures together, few enough to share them evenly.
+# Most pieces that are handed out at once: enough to draw images together, few enough to share them evenly.
 _CHUNK = 16
 #: From so many pieces on, processes are worth the second that they take to start.
 MANY = 256
-
-
 #: A piece with its result or, in a sentence, why it was refused.
 Outcome = tuple[Piece, Result | None, str | None]
 
 
 def outcome(work: Callable[[Piece], Result], piece: Piece) -> Outcome[Piece, Result]:
-    """``work`` on ``piece``; what raises an error of ours is refused."""
+    """Return what ``work`` makes of ``piece``, or why it refuses it."""
     try:
         return piece, work(piece), None
     except SfumatoError as error:
@@ -50,7 +46,7 @@ def refusal(piece: Piece, error: SfumatoError) -> Outcome[Piece, Any]:
 
 
 def outcomes(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Outcome[Piece, Result]]:
-    """``work`` on each of ``pieces``; at once, where it has a way to do ``several``."""
+    """Return the outcome of ``work`` for each of ``pieces``; at once, if it has a method ``several``."""
     several = getattr(work, "several", None)
     if several is not None:
         return list(several(pieces))
@@ -65,7 +61,7 @@ class Done(Generic[Piece, Result]):
         self.refused: dict[Piece, str] = {}
 
     def add(self, found: Collection[Outcome[Piece, Result]]) -> None:
-        """Take up what became of some pieces."""
+        """Add the outcomes of some pieces."""
         for piece, result, refused in found:
             if refused is None:
                 self.results[piece] = cast("Result", result)
@@ -84,9 +80,8 @@ class Engine(ABC):
 
     @abstractmethod
     def in_memory(self, count: int) -> bool:
-        """Whether the results of work on ``count`` pieces need not travel."""
+        """Return whether the results of work on ``count`` pieces stay in this process."""
 
-    @abstractmethod
     def each(
         self,
         work: Callable[[Piece], Result],
@@ -95,18 +90,35 @@ class Engine(ABC):
         report: Report,
         done: Done[Piece, Result] | None = None,
     ) -> Done[Piece, Result]:
-        """``work`` on every piece; what raises an error of ours is refused.
+        """Call ``work`` on every piece, and report the progress of ``stage``; errors of ours are refusals.
 
-        Anything else ends it, and so does a disk that is full or broken. What becomes of pieces is added to
-        ``done`` as it is known.
+        Anything else ends it, and so does a disk that is full or broken. Outcomes are added to ``done`` as
+        they are known.
         """
+        into: Done[Piece, Result] = Done() if done is None else done
+        count = 0
+
+        def take(found: Collection[Outcome[Piece, Result]]) -> None:
+            nonlocal count
+            into.add(found)
+            count += len(found)
+            report(stage, count / len(pieces))
+
+        self._run(work, pieces, take)
+        return into
+
+    @abstractmethod
+    def _run(
+        self, work: Callable[[Any], Any], pieces: Sequence[Any], take: Callable[[list[Any]], None]
+    ) -> None:
+        """Call ``take`` with the outcomes of ``work`` on all ``pieces``, some at a time, in one thread."""
 
 
 class LocalEngine(Engine):
     """Threads of this process for few pieces, processes of this machine for many.
 
-    There are as many as processors unless ``workers`` says how many. Processes take a second to start, and
-    stay until the engine is closed.
+    There are as many as processors unless ``workers`` is given. Processes take a second to start, and stay
+    until the engine is closed.
     """
 
     retries = False
@@ -128,30 +140,16 @@ class LocalEngine(Engine):
             self._pool.close()
 
     def in_memory(self, count: int) -> bool:
-        """Whether the work on ``count`` pieces is done in this process."""
+        """Return whether the work on ``count`` pieces is done in this process."""
         return self.workers == 1 or count < MANY
 
-    def each(
-        self,
-        work: Callable[[Piece], Result],
-        pieces: Sequence[Piece],
-        stage: str,
-        report: Report,
-        done: Done[Piece, Result] | None = None,
-    ) -> Done[Piece, Result]:
-        """``work`` on every piece, told by ``report`` as the pieces are done."""
-        into: Done[Piece, Result] = Done() if done is None else done
-        count, size = 0, max(1, min(_CHUNK, len(pieces) // (4 * self.workers)))
+    def _run(
+        self, work: Callable[[Any], Any], pieces: Sequence[Any], take: Callable[[list[Any]], None]
+    ) -> None:
+        size = max(1, min(_CHUNK, len(pieces) // (4 * self.workers)))
         parts = [pieces[at : at + size] for at in range(0, len(pieces), size)]
-
-        def take(found: list[Outcome[Piece, Result]]) -> None:
-            nonlocal count
-            into.add(found)
-            count += len(found)
-            report(stage, count / len(pieces))
-
         if not self.in_memory(len(pieces)) and self._by_processes(work, parts, take):
-            return into
+            return
         lock = Lock()
 
         def some(index: int) -> None:
@@ -161,46 +159,36 @@ class LocalEngine(Engine):
 
         with inner_threads(1 if self.workers > 1 and len(parts) > 1 else None):
             each_block(some, len(parts), self.workers)
-        return into
 
     def _by_processes(
-        self,
-        work: Callable[[Piece], Result],
-        parts: Sequence[Sequence[Piece]],
-        take: Callable[[list[Outcome[Piece, Result]]], None],
+        self, work: Callable[[Any], Any], parts: Sequence[Sequence[Any]], take: Callable[[list[Any]], None]
     ) -> bool:
-        """Whether ``work`` could be sent to processes, and was done there."""
+        """Return whether ``work`` could be sent to processes, and was done there."""
         from sfumato.release.process_pool import Sent
 
         try:
             sent = Sent(work)
-        except Exception:  # whatever has no form in which it could travel
+        except Exception:  # whatever cannot be pickled
             return False
         self.prepare(MANY)
         return self._pool is not None and self._pool.each(sent, parts, take)
-
-
-ENGINES = ("local", "ray")
 
 
 @contextmanager
 def opened_engine(
     name: str = "local", workers: int | None = None, source: str | None = None
 ) -> Iterator[Engine]:
-    """The engine ``name`` with ``workers``, or as many as there are processors, while the block lasts.
+    """Yield the engine ``name`` with ``workers``, by default one for each processor.
 
-    Where ``source`` is a folder of many files, processes start now, while this one loads what it needs.
+    If ``source`` is a folder of many files, processes start now, while this one loads what it needs.
     """
     if workers is not None and workers < 1:
         raise BadInput(f"`workers` was {workers}", parameter="workers", accepted="1 or more")
     if chosen(name, ENGINES, "engine") == "local":
-        local = LocalEngine(workers)
-        try:
+        with closing(LocalEngine(workers)) as local:
             if source is not None and os.path.isdir(source):
                 local.prepare(len(os.listdir(source)))
             yield local
-        finally:
-            local.close()
         return
     from sfumato.release.ray_engine import ray_engine
 

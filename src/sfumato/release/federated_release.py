@@ -27,12 +27,18 @@ from sfumato.release.client_budget import ClientBudgets, ClientCost, RoundPaymen
 from sfumato.release.federation import FederatedModel, Federation, FederationPlan
 from sfumato.release.federation_apps import FederatedRun, Shares
 from sfumato.release.federation_engines import engine_of
+from sfumato.release.labelled_release import (
+    check_range,
+    declared_classes,
+    facts_of,
+    names_note,
+    names_of,
+    owned_names,
+    records_of,
+)
 from sfumato.release.locations import check_apart, check_new_folder, one_run_at_a_time
 from sfumato.release.model_evidence import HeldOut, read_held_out
-from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
-from sfumato.release.payment import Content
-from sfumato.release.public_facts import check_range, declared_classes, facts_of, records_of
-from sfumato.release.publication import names_note, names_of, owned_names
+from sfumato.release.path import Certify, Content, Kind, Protected, Report, release, silent
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, KeyRing
 

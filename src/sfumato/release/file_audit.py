@@ -1,7 +1,4 @@
-"""Audits of files: a certified release against the file it was made from, or its mechanism alone.
-
-Whole files as records to compare: what an audit reads of an original and of its release.
-"""
+"""Comparisons of originals and releases in files: audits, and contact sheets of images for the owner."""
 
 from __future__ import annotations
 
@@ -10,20 +7,36 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits import Audit, audit
+from sfumato.audits import Audit, Finding, audit
 from sfumato.errors import BadInput
-from sfumato.io import MEDIA, Schema, TableSource, array_names, file_to_read, kind_of, open_array
+from sfumato.io import (
+    MEDIA,
+    LocalStore,
+    Schema,
+    TableSource,
+    array_names,
+    file_to_read,
+    kind_of,
+    open_array,
+    open_video,
+    read_picture,
+)
+from sfumato.loading import open_cv
 from sfumato.mechanisms import Release
 from sfumato.privacy import Guarantee, Statement
+from sfumato.release.path import silent
 from sfumato.reports import (
     MANIFEST,
     Certificate,
+    ContactSheet,
+    Entry,
     KeyRing,
     VerificationFailed,
     certificate_file,
@@ -36,19 +49,22 @@ __all__ = [
     "Compared",
     "audit_files",
     "audit_mechanism_of",
-    "certified_statement",
     "command_line",
-    "read_release",
+    "media_entry",
+    "read_evidence",
     "refuse_media",
-    "released_schema",
 ]
 
 Report = Callable[[str, float], None]
+_Path = str | os.PathLike[str]
+# Contact sheets: the longer side of an image in pixels, detectors, and the side of a tile of the map.
+_SIDE, _TILE = 360, 16
+_DETECTORS = ("faces", "text", "plates", "saliency")
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Rows ``values`` (n, d), the shape that one row had in its file, and where a table's columns are."""
+    """Rows ``values`` (n, d), the shape of one record in its file, and where a table's columns are."""
 
     values: NDArray[np.float64]
     shape: tuple[int, ...]
@@ -58,11 +74,11 @@ class Records:
 def read_records(
     path: _Path, *, array: str | None = None, schema: Schema | None = None, beside: str | None = None
 ) -> Records:
-    """Every record of the file ``path`` as one row of numbers.
+    """Return every record of the file ``path`` as one row of numbers.
 
-    Of an archive the array is taken that ``array`` names, else the only one that is not called ``beside``.
-    The numeric columns of a table are scaled by their declared bounds to [−1, 1], and each category becomes
-    a column of zeros and ones, so that distances between rows mean something.
+    Of an archive the array ``array`` is taken, else the only one that is not called ``beside``. The numeric
+    columns of a table are scaled by their declared bounds to [−1, 1], and each category becomes a column of
+    zeros and ones, so that distances between rows mean something.
     """
     refuse_media(path)
     if kind_of(path) == "table":
@@ -85,17 +101,16 @@ def read_records(
 
 
 def refuse_media(path: _Path) -> None:
-    """Refuse a folder, a picture, a sound or a video: what is compared row by row are records."""
+    """Refuse a folder, an image, audio or a video: only records are compared row by row."""
     if Path(path).is_dir() or kind_of(path) in MEDIA:
         raise BadInput(
             f"{Path(path).name} holds pictures or sound, and records are compared here; a report shows "
-            "pictures "
-            "side by side, and sfumato.audits.speaker_recognition compares voices."
+            "pictures side by side, and sfumato.audits.speaker_recognition compares voices."
         )
 
 
 def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDArray[np.int64]:
-    """Class labels: the array or the column ``name`` of ``original``, or the only array of the file ``name``.
+    """Return class labels: the array or column ``name`` of ``original``, or the only array of that file.
 
     Labels are numbered from 0 in the order of their values.
     """
@@ -128,11 +143,6 @@ def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDA
     return np.unique(_finite(values, name), return_inverse=True)[1].astype(np.int64)
 
 
-def released_schema(schema: Schema) -> Schema:
-    """``schema`` as it describes a release, which holds no identifiers."""
-    return replace(schema, columns=schema.released)
-
-
 def _table(path: _Path, schema: Schema) -> Records:
     blocks = list(TableSource(path, schema).blocks())
     numeric = np.concatenate([block.numeric for block in blocks])
@@ -146,7 +156,7 @@ def _table(path: _Path, schema: Schema) -> Records:
 
 
 def _fields(schema: Schema) -> Iterator[Field]:
-    """Where each column of a table stands in its rows of numbers."""
+    """Yield where each column of a table stands in its rows of numbers."""
     for at, column in enumerate(schema.numeric):
         yield Field(column.name, at, at + 1, column.bounds)
     at = len(schema.numeric)
@@ -163,15 +173,11 @@ def _finite(values: NDArray[Any], name: _Path) -> NDArray[Any]:
     return values
 
 
-_Path = str | os.PathLike[str]
-
-
 class Compared:
     """An original and what an audit needs beside it, read from files.
 
-    Where the original holds several arrays and none is named, the one is meant that has the name of the
-    array in the release ``like``. Certificates count that were signed with a key that ``keys`` trust, unless
-    given those in the home folder.
+    If the original holds several arrays and none is named, the one is meant that has the name of the array in
+    the release ``like``. ``keys`` trust the signers of certificates; by default those in the home folder.
     """
 
     def __init__(
@@ -202,15 +208,14 @@ class Compared:
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
-        """The shape of one record, where it looks like a picture: grey, or with three channels."""
+        """The shape of one record, if it looks like an image: grey, or with three channels."""
         shape = self.records.shape
         picture = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
         return shape if picture and min(shape[:2]) > 1 else None
 
     def release(self, path: _Path) -> Release:
-        """The release in the file ``path``, with the statement of the certificate beside it."""
-        schema = None if self.schema is None else released_schema(self.schema)
-        return read_release(path, schema, self._keys)
+        """Return the release in the file ``path``, with the statement of the certificate beside it."""
+        return read_release(path, self.schema, self._keys)
 
 
 def audit_files(
@@ -226,7 +231,7 @@ def audit_files(
 ) -> Audit:
     """Attack the release in ``released``; ``also`` are other releases of the same records to pool.
 
-    ``delta`` is that of the bounds on ε: unless given, that of the statement, but at most 1e-5.
+    ``delta`` is that of the bounds on ε; by default that of the statement, but at most 1e-5.
     """
     outside = None
     if nonmembers is not None:
@@ -257,10 +262,10 @@ def audit_mechanism_of(
     seed: int = 0,
     report: Report | None = None,
 ) -> Audit:
-    """Audit the mechanism of the release ``path`` by its certificate; no data is read but to check its bytes.
+    """Audit the mechanism of the release ``path`` by its certificate; data is read only to check its bytes.
 
-    ``path`` may also be a released folder, whose manifest has the certificate, a certificate alone, wherever
-    its file is, or a statement as JSON, such as ``sfumato plan --json`` prints.
+    ``path`` may also be a released folder, whose manifest has the certificate, a certificate alone, or a
+    statement as JSON, such as ``sfumato plan --json`` prints.
     """
     statement, columns = _stated(Path(path), KeyRing() if keys is None else keys)
     return audit(
@@ -269,9 +274,9 @@ def audit_mechanism_of(
 
 
 def command_line(name: str, *files: _Path, **options: object) -> str:
-    """Return the command ``sfumato NAME FILES --OPTIONS`` as it is typed; options that are None are left out.
+    """Return the command ``sfumato NAME FILES --OPTIONS`` as it is typed, without options that are None.
 
-    A file is named as it was if that says nothing about the machine, and by its last part otherwise.
+    A file is named as given if that says nothing about the machine, and by its last part otherwise.
     """
     words = ["sfumato", name, *map(_shown, files)]
     for option, given in options.items():
@@ -290,43 +295,83 @@ def _shown(file: _Path) -> str:
 
 
 def read_release(path: _Path, schema: Schema | None = None, keys: KeyRing | None = None) -> Release:
-    """The release in the file ``path``; nothing is proven of it unless its certificate holds."""
-    found = read_records(path, schema=schema)
+    """Return the release in the file ``path``; nothing is proven of it unless its certificate holds.
+
+    ``schema`` is that of the original table, whose identifiers are not released.
+    """
+    found = read_records(path, schema=None if schema is None else replace(schema, columns=schema.released))
     file = file_to_read(path)
     statement = certified_statement(file, keys)
     if schema is not None:
         # Columns were scaled on reading, so bounds in the parameters are not those of these numbers.
-        plain = {
-            name: value for name, value in statement.parameters.items() if name not in ("bounds", "clip")
-        }
+        plain = {name: one for name, one in statement.parameters.items() if name not in ("bounds", "clip")}
         statement = replace(statement, parameters=plain)
     return Release(found.values, statement, {"file": file.name, "rows": len(found.values)})
 
 
+def read_evidence(file: Path, schema: Schema | None = None) -> Release | Audit:
+    """Return the release in ``file``, or its audit if the evidence NAME.audit.json stands beside it."""
+    release, beside = read_release(file, schema), file.with_name(file.name + ".audit.json")
+    if not beside.exists():
+        return release
+    try:
+        document = json.loads(beside.read_text("utf-8"))
+        findings = [Finding.from_dict(item) for item in document["findings"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadInput(f"{beside.name} is no evidence that sfumato audit wrote; remove it.") from None
+    return Audit.of(release, findings)
+
+
+def media_entry(
+    released: Path,
+    original: Path | None,
+    count: int,
+    report: Callable[[str, float | None], None] | None,
+    names: Path | None = None,
+) -> Entry:
+    """Return what is reported of released media: its certified statement, and ``count`` images and originals.
+
+    ``names`` is the file with the source of each released file, if they were numbered.
+    """
+    statement = certified_statement(released / MANIFEST if released.is_dir() else released)
+    if original is None or not count:
+        return Entry(released.name, statement)
+    sheet = contact_sheet(original, released, count, report or silent, names)
+    return Entry(released.name, statement, sheet=sheet)
+
+
 def certified_statement(file: Path, keys: KeyRing | None = None) -> Statement:
-    """What the certificate of ``file`` states; nothing is proven where there is none, or it fails."""
+    """Return what the certificate of ``file`` states; nothing is proven if there is none, or it fails."""
     if certificate_of(file) is None:
         return _nothing("no certificate stands beside the file")
-    checked = verify(file, KeyRing() if keys is None else keys)
+    try:
+        return _checked(file, keys or KeyRing()).statement
+    except VerificationFailed as error:
+        return _nothing(str(error))
+
+
+def _checked(file: Path, keys: KeyRing) -> Certificate:
+    """Return the certificate of ``file`` if it holds."""
+    checked = verify(file_to_read(file), keys)
     if checked.certificate is None or not checked.holds:
         failed = next(check for check in checked.checks if check.outcome == "fails")
-        return _nothing(f"its certificate does not hold: {failed.detail}")
-    return checked.certificate.statement
+        raise VerificationFailed(f"its certificate does not hold: {failed.detail}")
+    return checked.certificate
 
 
 def _stated(file: Path, keys: KeyRing) -> tuple[Statement, int | None]:
-    """The statement of a release, of a certificate or of a JSON document, and the columns it is about."""
+    """Return the statement of a release, of a certificate or of a JSON document, and its columns."""
     if file.is_dir():
         file = file / MANIFEST
     beside = certificate_file(file)
     if not file.exists() and beside.exists():
         file = beside  # the certificate is all that is needed
     elif certificate_of(file) is not None:
-        checked = verify(file_to_read(file), keys)
-        if checked.certificate is None or not checked.holds:
-            failed = next(check for check in checked.checks if check.outcome == "fails")
-            raise VerificationFailed(f"the certificate of {file.name} does not hold: {failed.detail}.")
-        return checked.certificate.statement, checked.certificate.columns
+        try:
+            certificate = _checked(file, keys)
+        except VerificationFailed as error:
+            raise VerificationFailed(f"{file.name}: {error}.") from None
+        return certificate.statement, certificate.columns
     file_to_read(file)
     if file.suffix != ".json":
         raise BadInput(
@@ -348,7 +393,7 @@ def _stated(file: Path, keys: KeyRing) -> tuple[Statement, int | None]:
 
 
 def _same_name(original: _Path, released: _Path) -> str | None:
-    """The name that an array has in both archives, if just one has."""
+    """Return the name that an array has in both archives, if just one has."""
     if kind_of(original) != "array" or kind_of(released) != "array":
         return None
     common = set(array_names(original)) & set(array_names(released))
@@ -357,3 +402,92 @@ def _same_name(original: _Path, released: _Path) -> str | None:
 
 def _nothing(reason: str) -> Statement:
     return Statement("unknown mechanism", {}, None, Guarantee.nothing(reason))
+
+
+def contact_sheet(
+    original: Path,
+    released: Path,
+    count: int,
+    report: Callable[[str, float | None], None],
+    names: Path | None = None,
+) -> ContactSheet:
+    """Return the first ``count`` images of two folders, or those of two files, that are in both.
+
+    ``names`` is the file with the source of each released file, if they were numbered. Of a video the middle
+    frame is shown. The map is what detectors find in the original; it is made for this sheet, whether or not
+    the noise followed one.
+    """
+    from sfumato.media.detect import named_detectors
+    from sfumato.media.images import SensitivityMap
+
+    pairs = list(islice(_pairs(original, released, _sources(names)), count))
+    if not pairs:
+        raise BadInput(
+            f"{released.name} holds no released picture of {original.name}, so there is nothing to show; of "
+            "files that were numbered, the file of their names tells the sources."
+        )
+    captions, before, maps, after = [], [], [], []
+    detectors = named_detectors(_DETECTORS)  # once, since they load models when they are first used
+    for number, (name, old, new) in enumerate(pairs):
+        first, second = _looked_at(old), _looked_at(new)
+        if first.shape != second.shape:
+            raise BadInput(f"{name} is not a release of the picture of the same name: their sizes differ.")
+        found = SensitivityMap.from_picture(first, detectors, tile=_TILE, alone=False)
+        captions.append(f"{name}, {first.shape[1]} × {first.shape[0]} pixels")
+        before.append(_shrunk(first))
+        maps.append(_shrunk(found.picture(first.shape)))
+        after.append(_shrunk(second))
+        report("comparing images", (number + 1) / len(pairs))
+    return ContactSheet(tuple(captions), tuple(before), tuple(maps), tuple(after))
+
+
+def _sources(names: Path | None) -> dict[str, str]:
+    """Return the source of each released file, as ``protect`` writes it for the owner."""
+    if names is None:
+        return {}
+    try:
+        read = json.loads(file_to_read(names).read_text("utf-8"))
+        return {str(name): str(source) for name, source in read.items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise BadInput(f"{names.name} does not say which released file is of which source.") from None
+
+
+def _pairs(original: Path, released: Path, sources: Mapping[str, str]) -> Iterator[tuple[str, Path, Path]]:
+    if not released.is_dir():
+        if kind_of(released) in ("picture", "video"):
+            yield released.name, original / released.name if original.is_dir() else original, released
+        return
+    for name in LocalStore(released).names():
+        if Path(name).name == MANIFEST or name.endswith(".cert.json"):
+            continue
+        source = sources.get(name, name)
+        if not (original / source).is_file():
+            source = source.rpartition(".")[0]  # a release in another format has both suffixes
+        if source and kind_of(name) in ("picture", "video") and (original / source).is_file():
+            yield source, original / source, released / name
+
+
+def _looked_at(path: Path) -> NDArray[np.uint8]:
+    """Return the image, or the middle frame, at ``path`` as bytes (h, w, 3)."""
+    if kind_of(path) == "video":
+        source = open_video(path)
+        return next(islice(source.pictures(), source.frames // 2, None)).pixels
+    values = read_picture(path).values
+    return on_white(values >> 8 if values.dtype == np.uint16 else values)
+
+
+def on_white(levels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return an image with ``levels`` from 0 to 255 as bytes (h, w, 3); what is transparent becomes white."""
+    values = (levels[:, :, None] if levels.ndim == 2 else levels).astype(np.float32)
+    if values.shape[2] in (2, 4):
+        alpha = values[:, :, -1:] / 255.0
+        values = values[:, :, :-1] * alpha + 255.0 * (1.0 - alpha)
+    shown = values if values.shape[2] == 3 else np.repeat(values[:, :, :1], 3, axis=2)
+    return np.rint(shown).astype(np.uint8)
+
+
+def _shrunk(view: NDArray[Any]) -> NDArray[np.uint8]:
+    cv2 = open_cv()
+    scale = min(1.0, _SIDE / max(view.shape[:2]))
+    size = max(1, round(view.shape[1] * scale)), max(1, round(view.shape[0] * scale))
+    return np.asarray(cv2.resize(view, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

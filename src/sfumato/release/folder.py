@@ -1,20 +1,20 @@
-"""Many files as one release: each by itself, paid for together, with a signed manifest last.
+"""Folders: many files as one release, each drawn by itself, paid for together, with a signed manifest last.
 
-A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
-a file depends on its content, so it is told to whoever runs the release and stands in no output; the manifest
-says how many were left out.
+A file that cannot be released is left out and named with its reason; the others go on. The reason depends on
+the content of the file, so it is for whoever runs the release and stands in no output; the manifest says how
+many files were left out.
 
-Where a budget pays, and in a folder of records, everything is read and checked before, so that bad input
-costs nothing; the spend is durable before the first piece is drawn. A run that is cut off leaves whole files
-and no manifest, and says how many: nobody vouches for them. The manifest and its certificate, which is that
-of all files, appear when all files are on the disk. The output holds nothing but the files of its run: what
-the same run left when it was cut off may stand there, and nothing else.
+If a budget pays, and in a folder of records, everything is read and checked first, so that bad input costs
+nothing; the spend is durable before the first piece is drawn. An interrupted run leaves whole files and no
+manifest, and says how many: they belong to no release. The manifest and its certificate, which is that of all
+files, appear when all files are on the disk. The output holds nothing but the files of its run: what the same
+run left when it was interrupted may stand there, and nothing else.
 
-**A paid run that is cut off is resumed** by the same command. Each piece has keyed noise of its own, under
-the secret of the request or a seed that is on the disk before anything is paid, and all names are drawn from
-it. A private log beside the output (see :mod:`~sfumato.release.checkpoint`) has the digest of each piece that
-was written. A piece that stands with that digest is not drawn again; any other one is drawn from its noise,
-byte for byte as before. So is one that was drawn twice because a worker was lost.
+**A paid run that is interrupted is resumed** by the same command. Each piece has keyed noise of its own,
+under the secret of the request or a seed that is on the disk before anything is paid, and all names are drawn
+from it. A private log beside the output (see :mod:`~sfumato.release.checkpoint`) has the digest of each piece
+that was written. A piece that stands with that digest is not drawn again; any other one is drawn from its
+noise, byte for byte as before. So is one that was drawn twice because a worker was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import os
 import pickle
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -47,13 +47,23 @@ from sfumato.io import (
     writing,
 )
 from sfumato.noise import Keyed
-from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, Unit, printable
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.release.combined_statement import PARTS, check_charge, in_each, together
 from sfumato.release.engines import Done, Engine, LocalEngine, Outcome, outcome, refusal
 from sfumato.release.locations import PRIVATE
 from sfumato.release.manifest import Listed, Stated, manifest_bytes, refuse_other_run, some, unlisted
-from sfumato.release.path import Certify, Kind, Protected, Report, SourceFile, digest_of, silent
-from sfumato.release.payment import Content, Payment, Spending, terms_of
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Kind,
+    Payment,
+    Protected,
+    Report,
+    Spending,
+    silent,
+    terms_of,
+)
+from sfumato.release.record_files import Files, SourceFile
 from sfumato.reports import MANIFEST, KeyRing, certificate_file, file_digest, verify
 
 if TYPE_CHECKING:
@@ -61,17 +71,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ProtectedFolder"]
 
-#: What a statement says of the names of released files.
+#: Notes of a statement about the names of released files.
 NAMED = "the files have the names of their sources, which the owner declares public"
 NUMBERED = "the files are numbered in an order that tells nothing; no name of a source travels"
 
-# The statements that this process has made last, by their ids: each, the first that equals it, its bytes.
-_SAID: dict[int, tuple[Statement, Statement, bytes]] = {}
-_MOST_SAID = 64
-_one_says = Lock()
-
-#: Makes a file that can be released of a path, its name in the source and, if only one is meant, its part.
-Opener = Callable[..., SourceFile]
+# The last statements of this process, by their ids: each, the first that equals it, and its bytes.
+_STATEMENTS: dict[int, tuple[Statement, Statement, bytes]] = {}
+_MOST_STATEMENTS = 64
+_statements_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class Piece:
 
     @contextmanager
     def at(self, store: Store) -> Iterator[Path]:
-        """Where the file of ``store`` can be read; one that has several parts is put there once for all.
+        """Yield where the file of ``store`` can be read; one that has several parts is fetched once for all.
 
         A link among the files of a folder is refused: it may lead out of it.
         """
@@ -103,31 +110,30 @@ class Piece:
             yield path
 
     @property
-    def told(self) -> str:
-        """What the owner is told that it is: the source, or the part of one."""
+    def shown(self) -> str:
+        """Its name for the owner: the source, or the part of one."""
         return self.source if self.part is None else self.name
 
     def committed(self, digest: bytes) -> bytes:
-        """One digest of which piece it is and of its content, whose own is ``digest``."""
+        """Return one digest of which piece it is and of its content, whose own is ``digest``."""
         part = None if self.part is None else [self.part.start, self.part.stop]
         return hashlib.sha256(json.dumps([self.source, part]).encode() + digest).digest()
 
-    def opened(self, opener: Opener, path: Path) -> SourceFile:
-        """The file at ``path`` or, where it was cut, this part of it."""
-        return opener(path, self.source) if self.part is None else opener(path, self.source, self.part)
+    def opened(self, opener: Files, path: Path) -> SourceFile:
+        """Return the file at ``path`` or, if it was cut, this part of it."""
+        return opener.open(path, self.source, self.part)
 
 
-def pieces_of(store: Store, *, public_names: bool = False, keyed: Keyed | None = None) -> list[Piece]:
-    """Every file of ``store``, each a piece of its own.
+def pieces_of(store: Store, public_names: bool = False, keyed: Keyed | None = None) -> list[Piece]:
+    """Return every file of ``store``, each a piece of its own.
 
     A name is data, and so is its place in the alphabet. Unless ``public_names`` declares the names public,
-    the pieces are called by numbers, in an order that tells nothing of the names: a random one or, where the
-    noise is ``keyed``, one under its secret, the same whenever the same files are released.
+    the pieces are numbered, in an order that tells nothing of the names: a random one or, if the noise is
+    ``keyed``, one under its secret, the same whenever the same files are released.
     """
     names = store.names()
     if public_names:
-        there = set(names)
-        return [Piece(_public(name, there), name, version=store.version(name)) for name in names]
+        return [Piece(_released_name(name, names), name, version=store.version(name)) for name in names]
     if keyed is None:
         secrets.SystemRandom().shuffle(names)
     else:
@@ -138,18 +144,18 @@ def pieces_of(store: Store, *, public_names: bool = False, keyed: Keyed | None =
     ]
 
 
-def _public(name: str, there: Set[str]) -> str:
-    """The name of the release of ``name``: the same, with a second suffix where it has another format."""
+def _released_name(name: str, others: Collection[str]) -> str:
+    """Return the name of the release of ``name``: the same, with a second suffix if its format differs."""
     suffix = known_suffix(name)
     if name.lower().endswith(suffix):
         return name
-    if name + suffix in there:
+    if name + suffix in others:
         raise BadInput(f"{name} is released as {name + suffix}, and another file has that name; rename it.")
     return name + suffix
 
 
 def known_suffix(name: str) -> str:
-    """The suffix of the release of ``name``; a format that is not known has none, and its file is refused."""
+    """Return the suffix of the release of ``name``; an unknown format has none, and its file is refused."""
     with suppress(BadInput):
         return released_suffix(name)
     return ""
@@ -157,9 +163,9 @@ def known_suffix(name: str) -> str:
 
 @dataclass(frozen=True)
 class Examined:
-    """What the release of a piece will state; where asked for, ``file``, and the ``digest`` of its content.
+    """What the release of a piece will state and, if wanted, ``file`` and the ``digest`` of its content.
 
-    What shapes its noise is part of the digest. ``most_bytes`` bounds the size of what is released.
+    What shapes its noise is part of the digest. ``most_bytes`` bounds the size of the release.
     """
 
     statement: Statement
@@ -175,10 +181,10 @@ class Bytes:
 
     store: Store
 
-    def __call__(self, piece: Piece) -> bytes:
-        """Their SHA-256."""
+    def __call__(self, piece: Piece) -> str:
+        """Return their SHA-256."""
         with piece.at(self.store) as path:
-            return digest_of(file_to_read(path))
+            return file_digest(file_to_read(path))
 
 
 @dataclass(frozen=True)
@@ -186,12 +192,12 @@ class Examine:
     """Reads all of a piece, which refuses what cannot be released; draws no noise."""
 
     store: Store
-    opener: Opener
+    opener: Files
     digests: bool
     keep: bool
 
     def __call__(self, piece: Piece) -> Examined:
-        """What was found."""
+        """Return what was found."""
         content = Content() if self.digests else None
         with piece.at(self.store) as path:
             file = piece.opened(self.opener, path)
@@ -226,16 +232,16 @@ class Draw:
 
     store: Store
     output: Store
-    opener: Opener
+    opener: Files
     opened: Mapping[Piece, SourceFile] = field(default_factory=dict)
 
     def __call__(self, piece: Piece) -> Drawn:
-        """What has appeared."""
+        """Return what has appeared."""
         with piece.at(self.store) as path:
             return self._alone(piece, self._file(piece, path))
 
     def several(self, pieces: Sequence[Piece]) -> list[Outcome[Piece, Drawn]]:
-        """What has appeared of each, or why it was refused; pictures that are alike are drawn together."""
+        """Return what has appeared of each, or why it was refused; draw images that are alike together."""
         if not isinstance(self.store, LocalStore):  # each is fetched, and gone when it is done
             return [outcome(self, piece) for piece in pieces]
         done: list[Outcome[Piece, Drawn]] = []
@@ -300,49 +306,41 @@ class Draw:
 
 
 def _drawn(piece: Piece, file: SourceFile, digest: str) -> Drawn:
-    """What is told of a ``piece`` that was drawn; only then it is known how many rows a CSV had."""
-    return Drawn(
-        piece.name,
-        piece.source,
-        digest,
-        _once(file.statement),
-        0 if file.rows is None else file.rows,
-        file.values,
-        file.left_out,
-        file.what,
-    )
+    """Return the facts of a ``piece`` that was drawn; only then it is known how many rows a CSV had."""
+    facts = file.rows or 0, file.values, file.left_out, file.what
+    return Drawn(piece.name, piece.source, digest, _once(file.statement), *facts)
 
 
 def _once(statement: Statement) -> Statement:
-    """The one object for all equal statements: thousands of pieces of one kind send it and read it once."""
-    with _one_says:
-        known = _SAID.get(id(statement))
+    """Return one object for all equal statements: thousands of pieces of one kind send and read it once."""
+    with _statements_lock:
+        known = _STATEMENTS.get(id(statement))
         if known is None:
-            if len(_SAID) >= _MOST_SAID:
-                _SAID.clear()
+            if len(_STATEMENTS) >= _MOST_STATEMENTS:
+                _STATEMENTS.clear()
             content = pickle.dumps(statement)
-            same = next((one for _, one, held in _SAID.values() if held == content), statement)
-            known = _SAID[id(statement)] = statement, same, content
+            same = next((one for _, one, held in _STATEMENTS.values() if held == content), statement)
+            known = _STATEMENTS[id(statement)] = statement, same, content
         return known[1]
 
 
 class _Log(Done[Piece, Drawn]):
-    """What became of pieces; those that were drawn are noted in the private file ``place``."""
+    """What became of pieces; those that were drawn are written to the private file ``place``."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
         self._place = place
 
     def add(self, found: Collection[Outcome[Piece, Drawn]]) -> None:
-        """Take up what became of some pieces."""
+        """Add the outcomes of some pieces."""
         super().add(found)
-        told = [[o.name, o.sha256, o.rows, o.columns, o.left_out] for _, o, _ in found if o is not None]
+        drawn = [[o.name, o.sha256, o.rows, o.columns, o.left_out] for _, o, _ in found if o is not None]
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         with writing(self._place), os.fdopen(os.open(self._place, flags, PRIVATE), "ab") as file:
-            file.write("".join(f"{json.dumps(one)}\n" for one in told).encode())
+            file.write("".join(f"{json.dumps(one)}\n" for one in drawn).encode())
 
     def read(self) -> dict[str, Listed]:
-        """The pieces that were noted; a line that was torn is none."""
+        """Return the pieces that were written; a torn line is skipped."""
         found: dict[str, Listed] = {}
         with suppress(FileNotFoundError):
             for line in self._place.read_text().splitlines():
@@ -370,10 +368,10 @@ def refuse_foreign(output: Store, own: Collection[str]) -> None:
 def telling_what_stays(
     output: Store, names: Iterable[str], *, exact: bool, resumed: bool = False
 ) -> Iterator[None]:
-    """Note on what stops the block from outside (a signal) how many of ``names`` stand without a manifest.
+    """Add a note to a signal that stops the block: how many of ``names`` stand without a manifest.
 
-    No note where none does, or where the manifest of the run stands already. ``exact`` says that nobody goes
-    on writing, ``resumed`` that the same command goes on with them.
+    There is no note if none does, or if the manifest of the run stands already. ``exact`` says that nobody
+    goes on writing, ``resumed`` that the same command goes on with them.
     """
     try:
         yield
@@ -402,7 +400,7 @@ class ProtectedFolder:
     """What ``protect`` made of many files: those released, those left out with the reason, the manifest.
 
     ``output`` is the place for people. The sources of files and the names of those left out are for the owner
-    alone, and stand in no output. ``resumed`` files stood there from before and were not drawn again.
+    alone, and stand in no output. ``resumed`` files stood there before and were not drawn again.
     """
 
     output: str
@@ -413,7 +411,7 @@ class ProtectedFolder:
 
     @property
     def statement(self) -> Statement:
-        """What all released files together state."""
+        """Return what all released files together state."""
         return self.manifest.statement
 
     def __str__(self) -> str:
@@ -435,7 +433,7 @@ class ProtectedFolder:
         return "\n".join([*lines, *list_skipped("Skipped", self.skipped)])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
+        """Return JSON values."""
         whole = self.manifest.to_dict() | ({"resumed": self.resumed} if self.resumed else {})
         return whole | {
             "output": self.output,
@@ -447,23 +445,14 @@ class ProtectedFolder:
         }
 
 
-def new_run(noise: Keyed | None) -> str:
-    """A name for a run: the same for each repetition of one request, and otherwise one of its own."""
-    if noise is None:
-        return secrets.token_hex(16)
-    return noise.commitment(hashlib.sha256(b"run").digest())[:32]
-
-
 class Folder(Kind[Spending]):
     """``pieces`` of ``source``, released under their names in ``target``; its output is the manifest of them.
 
-    ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
-    has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
-    which their costs add up (see :mod:`sfumato.release.combined_statement`). ``records`` says that each is a
-    file of records. Two files of equal content are refused: of records by their values, of media, whose units
-    are taken to be in one file alone, by their bytes. ``names`` is what is stated of the names of files.
-    ``keyed`` is the noise of a request, or of the run that ``checkpoint`` keeps. ``keys`` are those whose
-    certificate of a manifest is trusted, so that files that it lists are not drawn again.
+    ``opener`` opens them; it can be pickled if ``engine`` has workers elsewhere. Two files of equal content
+    are refused: of records by their values, of media, whose units are taken to be in one file alone, by their
+    bytes. ``parts`` says that the pieces are parts of one file; ``public_names`` that the names of files are
+    declared public. The noise of ``opener`` is keyed by a request, or by the run that ``checkpoint`` keeps.
+    ``keys`` are those whose certificate of a manifest is trusted, so that its files are not drawn again.
     """
 
     def __init__(
@@ -471,53 +460,54 @@ class Folder(Kind[Spending]):
         source: Store,
         target: Store,
         pieces: Sequence[Piece],
-        opener: Opener,
+        opener: Files,
         *,
         payment: Payment,
-        unit: Unit | None = None,
-        apart: str | None = None,
-        records: bool = True,
-        names: str | None = None,
-        keyed: Keyed | None = None,
-        reproducible: bool = False,
+        parts: bool = False,
+        public_names: bool = False,
         engine: Engine | None = None,
         checkpoint: Checkpoint | None = None,
         keys: KeyRing | None = None,
     ) -> None:
         self._source, self._target, self._pieces, self._opener = source, target, pieces, opener
-        self._payment, self._unit, self._apart, self._records = payment, unit, apart, records
-        self._engine = engine or LocalEngine()
-        self._notes: tuple[str, ...] = () if names is None else (names,)
+        self._payment, self._engine = payment, engine or LocalEngine()
+        # Why no unit is in two files, without which their costs add up; and whether files may share records.
+        self._apart, self._records = PARTS if parts else opener.apart, opener.records and not parts
+        self._notes: tuple[str, ...] = () if parts else (NAMED if public_names else NUMBERED,)
         self.output = target.folder / MANIFEST if isinstance(target, LocalStore) else Path(MANIFEST)
-        self.keyed = payment.noise(keyed) if checkpoint is None else keyed
-        self.reproducible, self.checkpoint, self._keys = reproducible, checkpoint, keys or KeyRing()
+        self.keyed = payment.noise(opener.keyed) if checkpoint is None else opener.keyed
+        self.reproducible, self.checkpoint = opener.reproducible, checkpoint
+        self._keys = keys or KeyRing()
         self._skipped: dict[Piece, str] = {}
         self._examined: dict[Piece, Examined] = {}
         self._drawn: tuple[Drawn, ...] = ()
         self._resumed = 0
-        self._run = new_run(self.keyed)
-        if apart != PARTS:
+        # The name of the run: the same for each repetition of one request, and otherwise one of its own.
+        self._run = secrets.token_hex(16)
+        if self.keyed is not None:
+            self._run = self.keyed.commitment(hashlib.sha256(b"run").digest())[:32]
+        if not parts:
             _check_places(source, target)
         self._listed = refuse_other_run(target, self._run)
         goes_on = payment.request is not None or (checkpoint is not None and checkpoint.found)
         refuse_foreign(target, [*self._listed, *(piece.name for piece in pieces)] if goes_on else [])
 
     def promised(self) -> Guarantee | None:
-        """What the first piece that can be opened promises, as a folder says it; None where none can."""
+        """Return what the first piece that can be opened promises, as a folder says it; None if none can."""
         for piece in self._pieces:
             with suppress(BadInput), piece.at(self._source) as path:
                 return self._together([piece.opened(self._opener, path).statement]).proven
         return None
 
     def _together(self, statements: Iterable[Statement]) -> Statement:
-        return together(statements, self._unit, apart=self._apart)
+        return together(statements, self._opener.headline, apart=self._apart)
 
     def check(self, content: Content, report: Report) -> None:
-        """Read everything where a budget pays, and in a folder of records; refuse two equal files.
+        """Read everything if a budget pays, and in a folder of records; refuse two equal files.
 
         Media that nobody pays for are read once, when they are drawn, and refused then.
         """
-        if not self._records and self._apart != PARTS:
+        if not self._opener.records:
             self._refuse_equal_bytes(report)
         if self._payment.payer is None and not self._records:
             return
@@ -533,16 +523,16 @@ class Folder(Kind[Spending]):
         self.added = [one.statement for one in found] if self._apart is None else []
         self.name = f"{self._target.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(found)}"
         if self._payment.payer is not None:
-            ordered = sorted(self._pieces, key=lambda piece: PurePosixPath(piece.told))
+            ordered = sorted(self._pieces, key=lambda piece: PurePosixPath(piece.shown))
             statements = [self._examined[one].statement for one in ordered]
-            check_charge([one.told for one in ordered], statements, self._payment)
+            check_charge([one.shown for one in ordered], statements, self._payment)
         if self.keyed is not None:
             # With their names, which key the noise: the same content under another name would be drawn anew.
             digests = b"".join(piece.committed(self._examined[piece].digest or b"") for piece in self._pieces)
             content.add(np.frombuffer(digests, np.uint8).reshape(len(found), -1))
 
     def _refuse_equal_bytes(self, report: Report) -> None:
-        """Refuse two media files of the same bytes; only files of the same size are read for this."""
+        """Refuse two media files of the same bytes; only files of equal size are read for this."""
         sizes = {
             piece: self._source.size(piece.source) for piece in self._pieces if known_suffix(piece.source)
         }
@@ -560,13 +550,13 @@ class Folder(Kind[Spending]):
         refuse_nothing(self._source, self._pieces, self._skipped)
 
     def forewarn(self) -> None:
-        """Warn of what will be stated, where it is known before anything is drawn."""
+        """Warn of what will be stated, if it is known before anything is drawn."""
         if self._examined:
             self.price.forewarn()
 
     @contextmanager
     def room(self) -> Iterator[None]:
-        """Room on the disk; whoever stops the run is told what stays."""
+        """Require room on the disk; note on a signal that stops the run what stays there."""
         if isinstance(self._target, LocalStore):
             require_room(self._target.folder, sum(one.most_bytes for one in self._examined.values()))
         names = [piece.name for piece in self._pieces]
@@ -598,7 +588,7 @@ class Folder(Kind[Spending]):
         self._target.settle()
 
     def _standing(self, noted: Mapping[str, Listed], report: Report) -> dict[Piece, Drawn]:
-        """The pieces that stand as they were ``noted``, or as a certified manifest of this run lists them."""
+        """Return the pieces that stand as ``noted``, or as a certified manifest of this run lists them."""
         known = dict(noted)
         if self._listed and verify(self.output, self._keys, self._payment.ledger).holds:
             known |= self._listed
@@ -606,15 +596,13 @@ class Folder(Kind[Spending]):
         if not there:
             return {}
         read = self._engine.each(Bytes(self._target), there, "comparing", report).results
-        held = {one.name for one, digest in read.items() if digest.hex() == known[one.name].sha256}
+        held = {one.name for one, digest in read.items() if digest == known[one.name].sha256}
         found = {}
         for piece in self._pieces:
             if piece.name in held:
-                told, seen = known[piece.name], self._examined[piece]
-                found[piece] = Drawn(
-                    *(piece.name, piece.source, told.sha256, seen.statement),
-                    *(told.rows, told.columns, told.left_out, seen.what),
-                )
+                listed, seen = known[piece.name], self._examined[piece]
+                facts = listed.rows, listed.columns, listed.left_out, seen.what
+                found[piece] = Drawn(piece.name, piece.source, listed.sha256, seen.statement, *facts)
         self._resumed = len(found)
         return found
 
@@ -626,7 +614,7 @@ class Folder(Kind[Spending]):
             write_whole(self.output, listed, first=(certificate_file(self.output), certify))
 
     def _stated(self) -> dict[Stated, list[str]]:
-        """What is stated of each file, and the files of which it is."""
+        """Return what is stated of each file, and the files of which it is."""
         notes = self._notes
         if self._records and len(self._examined) > 1:
             notes = (in_each(self.price, self._apart), *notes)
@@ -641,7 +629,7 @@ class Folder(Kind[Spending]):
         return found
 
     def released(self) -> Protected:
-        """The manifest, which states what all pieces state together."""
+        """Return the manifest, which states what all pieces state together."""
         return Protected(
             self.output,
             self._statement,
@@ -653,15 +641,15 @@ class Folder(Kind[Spending]):
         )
 
     def result(self, manifest: Protected) -> ProtectedFolder:
-        """What was released, left out and certified by ``manifest``."""
-        left = sorted(self._skipped, key=lambda piece: PurePosixPath(piece.told))
-        skipped = tuple((piece.told, self._skipped[piece]) for piece in left)
+        """Return what was released, left out and certified by ``manifest``."""
+        left = sorted(self._skipped, key=lambda piece: PurePosixPath(piece.shown))
+        skipped = tuple((piece.shown, self._skipped[piece]) for piece in left)
         return ProtectedFolder(self._target.shown, self._drawn, skipped, manifest, self._resumed)
 
 
-def _refuse_copies(digests: Mapping[Piece, bytes | None], what: str) -> None:
-    """Refuse two files with equal ``digests`` of their content: a copy gives the same away once more."""
-    holders: dict[bytes | None, str] = {}
+def _refuse_copies(digests: Mapping[Piece, Any], what: str) -> None:
+    """Refuse two files with equal ``digests``: a copy would release the same content once more."""
+    holders: dict[Any, str] = {}
     for piece in sorted(digests, key=lambda piece: piece.source):
         other = holders.setdefault(digests[piece], piece.source)
         if other != piece.source:
@@ -672,7 +660,7 @@ def _refuse_copies(digests: Mapping[Piece, bytes | None], what: str) -> None:
 
 
 def count_of(files: Sized) -> str:
-    """How many they are, for people."""
+    """Return how many they are, for people."""
     return "1 file" if len(files) == 1 else f"{len(files):,} files"
 
 
@@ -688,10 +676,10 @@ def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> 
     """Refuse a ``store`` without ``files`` that can be released; one of those ``skipped`` says why."""
     if files:
         return
-    piece, why = min(skipped.items(), key=lambda each: each[0].told)
+    piece, why = min(skipped.items(), key=lambda each: each[0].shown)
     others = f" ({len(skipped) - 1} more were refused too)" if len(skipped) > 1 else ""
     name = store.shown.rstrip("/").rsplit("/", 1)[-1]
-    raise BadInput(f"nothing in {name} can be released: {piece.told}: {why.rstrip('.')}{others}.")
+    raise BadInput(f"nothing in {name} can be released: {piece.shown}: {why.rstrip('.')}{others}.")
 
 
 def _check_places(store: Store, output: Store) -> None:

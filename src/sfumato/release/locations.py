@@ -1,12 +1,8 @@
-"""Where a release comes from or goes to, as people write it: a file, a folder, an object, a prefix.
-
-Where an output may stand, and that one run at a time writes it.
+"""Sources and outputs of releases, as people write them: files, folders, objects and prefixes.
 
 A run holds a lock of the operating system (``flock``) on a hidden file beside its output from before it pays
 until its output stands. A second run is refused at once, before it pays. The lock ends with the process that
 holds it, however that ends, so that a file which a killed process left behind keeps nobody out.
-
-Where a publication may stand, and where what is private about it may not.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import fcntl
 import functools
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -31,25 +26,20 @@ from sfumato.io import (
     LocalStore,
     RemoteStore,
     Store,
-    atomic_output,
     is_archive,
     is_remote,
     kind_of,
     writing,
 )
-from sfumato.noise import Randomness
 from sfumato.reports import MANIFEST, certificate_file
 
-__all__ = ["Located", "at_hand", "check_output", "located"]
+__all__ = ["check_output", "located"]
 
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
 def check_output(output: Path, inputs: Sequence[str | os.PathLike[str]]) -> None:
-    """Refuse a place where no output can be written, and one where it would overwrite one of ``inputs``.
-
-    Said before the work rather than after it. The same file by another name, through a link, is refused too.
-    """
+    """Refuse an ``output`` that cannot be written, or would overwrite one of ``inputs``."""
     folder = output.parent
     if not folder.is_dir():
         fault = "is not a folder" if folder.exists() else "does not exist"
@@ -73,9 +63,9 @@ def refuse_existing(shown: str) -> None:
 def claimed(output: Path, *, parents: bool = False, wait: bool = False) -> Iterator[None]:
     """Keep every other run out of ``output``, a file or a folder, until the block ends.
 
-    ``parents`` makes folders that are missing above it, which go away again if they stay empty. Without a
-    folder to stand in nothing is locked: whoever writes refuses it. ``wait`` until another run has ended, in
-    place of being refused, is for requests, which are paid once and give the same bytes each time.
+    ``parents`` makes folders that are missing above it, which are removed again if they stay empty. Without a
+    folder around it nothing is locked: writing is refused later. With ``wait``, a run waits until another one
+    has ended instead of being refused; this is for requests, which are paid once and give the same bytes.
     """
     target = Path(os.path.realpath(output))
     made = [folder for folder in target.parents if parents and not folder.exists()]
@@ -99,7 +89,7 @@ def claimed(output: Path, *, parents: bool = False, wait: bool = False) -> Itera
 
 
 def one_run_at_a_time(run: _Run) -> _Run:
-    """Let ``run`` have its output, the second of its arguments, for itself."""
+    """Lock the output, the second argument, while ``run`` runs."""
 
     @functools.wraps(run)
     def alone(subject: Any, output: str | os.PathLike[str], *rest: Any, **words: Any) -> Any:
@@ -110,7 +100,7 @@ def one_run_at_a_time(run: _Run) -> _Run:
 
 
 def _locked(lock: Path, output: Path, wait: bool) -> int:
-    """A descriptor of the file ``lock``, locked; refused where another run has it."""
+    """Return a descriptor of the file ``lock``, locked; refuse if another run has it."""
     while True:
         with writing(output):
             descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -133,7 +123,7 @@ def _locked(lock: Path, output: Path, wait: bool) -> int:
 
 @dataclass(frozen=True)
 class Located:
-    """The file ``name`` of ``store``, or all of its files where that is None; ``word`` is its last name."""
+    """The file ``name`` of ``store``, or all of its files if that is None; ``shown`` is as it was given."""
 
     store: Store
     name: str | None
@@ -146,7 +136,7 @@ class Located:
 
     @property
     def kind(self) -> Kind | None:
-        """What one file is, told from its name; None of a folder."""
+        """The kind of one file, by its name; None for a folder."""
         return None if self.name is None else kind_of(self.name)
 
     @property
@@ -156,18 +146,18 @@ class Located:
 
     @property
     def local(self) -> Path | None:
-        """The path of a local file or folder."""
+        """The path of a local file or folder; None in an object store."""
         if not isinstance(self.store, LocalStore):
             return None
         return self.store.folder if self.name is None else self.store.folder / self.name
 
 
 def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Located:
-    """What ``place`` means, a path or a URL.
+    """Return the file or folder that ``place`` names, a path or a URL.
 
-    A path is a folder where it is one; a URL, whose store may know no folders, where its name has no suffix
-    of a file that can be released. ``folder`` says it where that cannot be told yet; otherwise a path that
-    leads nowhere is refused, unless it is named like a file, of which its reader will say so.
+    A path is a folder if it is one; a URL, whose store may know no folders, if its name has no suffix of a
+    file that can be released. ``folder`` says so for what does not exist yet; otherwise a path that does not
+    exist is refused, unless it is named like a file, which its reader will refuse.
     """
     if not isinstance(place, str | os.PathLike):
         raise BadInput(
@@ -189,16 +179,16 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
     return Located(LocalStore(path.parent), path.name, text)
 
 
-# Bytes of a certificate or a manifest that is looked for; a million files have a manifest of 200 MB.
+# Largest certificate or manifest in bytes; a million files have a manifest of 200 MB.
 _MOST_READ = 1 << 30
 
 
 @contextmanager
 def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
-    """What stands at ``place`` as a path, with what stands beside a file; a copy of what is far away.
+    """Yield ``place`` as a local path: the path itself, or a copy of what is in an object store.
 
-    Of a file in an object store its certificate is brought along, or the manifest that lists it with its
-    certificate, and of a prefix all of its files.
+    A file is copied with its certificate, or with the manifest that lists it and its certificate; a prefix
+    with all of its files.
     """
     found = located(place)
     if found.local is not None:
@@ -208,31 +198,31 @@ def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
         copy = Path(folder, found.word)
         if found.name is None:
             for name in store.names():
-                _bring(store, name, copy / name)
+                _copy(store, name, copy / name)
             yield copy
             return
         beside = certificate_file(Path(found.name)).name
         if store.read(beside, _MOST_READ) is not None:
-            _bring(store, beside, copy.with_name(beside))
+            _copy(store, beside, copy.with_name(beside))
         else:
             copy = _with_manifest(store.shown, found.name, Path(folder)) or copy
-        _bring(store, found.name, copy)
+        _copy(store, found.name, copy)
         yield copy
 
 
-def _bring(store: Store, name: str, target: Path) -> None:
+def _copy(store: Store, name: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with store.reading(name) as path:
         shutil.move(path, target)
 
 
 def _with_manifest(url: str, name: str, folder: Path) -> Path | None:
-    """Bring the manifest beside or above the object ``name`` below ``url``; where the object is to stand."""
+    """Copy the manifest beside or above the object ``name`` below ``url``; return where the object goes."""
     while "://" in url.rpartition("/")[0]:
         with RemoteStore(url) as store:
             if store.read(MANIFEST, _MOST_READ) is not None:
                 for each in (MANIFEST, certificate_file(Path(MANIFEST)).name):
-                    _bring(store, each, folder / each)
+                    _copy(store, each, folder / each)
                 return folder / name
         url, _, last = url.rpartition("/")
         name = f"{last}/{name}"
@@ -250,17 +240,14 @@ def _is_prefix(text: str) -> bool:
 #: The mode of files that show or describe private records.
 PRIVATE = 0o600
 
-_SEED_BITS = 128
-_SEED = re.compile(rb"([0-9a-f]{32})\n?")
-
 
 def check_places(
     source: Path, output: Path, page: Path | None, checkpoint: Path | None, *, begun: bool = False
 ) -> None:
-    """Refuse places where nothing can be written, or where one thing would stand in another.
+    """Refuse places that cannot be written, or of which one would be inside another.
 
-    The report and the checkpoint are private: neither may stand inside the output. The folder of a run that
-    was ``begun`` before may be there.
+    The report and the checkpoint are private: neither may be inside the output. The folder of a run that was
+    ``begun`` before may exist.
     """
     check_apart(source, output)
     if is_archive(output):
@@ -273,7 +260,7 @@ def check_places(
     if checkpoint is not None:
         if checkpoint.is_dir():
             raise BadInput(f"`checkpoint` {checkpoint} is a folder: name a file.", parameter="checkpoint")
-        for private in (checkpoint, _coins_of(checkpoint)):
+        for private in (checkpoint, coins_file(checkpoint)):
             _private("checkpoint", private, inside, given)
             if page is not None and page.resolve() == private.resolve():
                 raise BadInput(
@@ -282,15 +269,20 @@ def check_places(
                 )
 
 
+def coins_file(checkpoint: Path) -> Path:
+    """Return the file beside ``checkpoint`` that keeps which records are left out of a fit."""
+    return checkpoint.with_name(checkpoint.name + ".coins")
+
+
 def check_apart(source: Path, output: Path) -> None:
-    """Refuse an output that is the input, or of which one would stand in the other."""
+    """Refuse an output that is the input, or of which one would be inside the other."""
     inside, given = output.resolve(), source.resolve()
     if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
         raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
 
 
 def check_new_folder(output: Path) -> None:
-    """Refuse a place where no folder can appear: where something stands, or nobody may write."""
+    """Refuse a folder that exists and is not empty, or cannot be written."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         fault = "holds files already" if output.is_dir() else "exists and is not a folder"
         raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
@@ -298,46 +290,10 @@ def check_new_folder(output: Path) -> None:
 
 
 def check_page(source: Path, output: Path, page: Path) -> None:
-    """Refuse a report that is no HTML file, or would stand in the input or the output."""
+    """Refuse a report that is no HTML file, or would be inside the input or the output."""
     if page.suffix != ".html":
         raise BadInput(f"`report` {page.name} must name an .html file.", parameter="report")
     _private("report", page, output.resolve(), source.resolve())
-
-
-def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
-    """What the choice of the records that are left out is drawn from; nothing is written.
-
-    It is what was kept beside a ``checkpoint``, if anything was: a fit that goes on must go on with the same
-    records.
-    """
-    if checkpoint is not None and os.path.lexists(kept := _coins_of(checkpoint)):
-        wrong = f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
-        try:
-            if not kept.is_file():  # opening a pipe would wait for ever
-                raise BadInput(wrong)
-            with kept.open("rb") as file:
-                found = _SEED.fullmatch(file.read(64))
-        except OSError as error:
-            raise BadInput(f"{kept.name} cannot be read: {error.strerror or error}.") from None
-        if found is None:
-            raise BadInput(wrong)
-        return int(found[1], 16)
-    return canary_coins(randomness)
-
-
-def canary_coins(randomness: Randomness) -> int:
-    """Draw from ``randomness`` what the choice of the records that are left out is drawn from."""
-    return randomness.stream(b"publication canaries").integer(_SEED_BITS)
-
-
-def keep_coins(seed: int, checkpoint: Path) -> None:
-    """Keep ``seed`` beside ``checkpoint``, for its owner alone."""
-    with atomic_output(_coins_of(checkpoint), mode=PRIVATE) as file:
-        file.write(f"{seed:032x}\n".encode("ascii"))
-
-
-def _coins_of(checkpoint: Path) -> Path:
-    return checkpoint.with_name(checkpoint.name + ".coins")
 
 
 def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
@@ -349,7 +305,7 @@ def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
         )
     if place == source or place.is_relative_to(source):
         raise BadInput(
-            f"`{parameter}` {path} would stand in the input {source.name}; choose another place.",
+            f"`{parameter}` {path} would be inside the input {source.name}; choose another place.",
             parameter=parameter,
         )
     check_output(path, [])

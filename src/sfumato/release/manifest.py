@@ -1,7 +1,7 @@
 """The manifest of a released folder: the names and digests of its files, written last and certified.
 
-Its certificate is the only one of the folder. So the manifest also says what is stated of each file, once for
-all files of which the same is stated: whoever has a file and the manifest knows what the file promises.
+Its certificate is the only one of the folder. So the manifest also has the statement of each file, once for
+all files with the same one: a file and the manifest are enough to know what is guaranteed of the file.
 """
 
 from __future__ import annotations
@@ -28,20 +28,18 @@ from sfumato.reports import (
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
 
-__all__ = ["verify_folder"]
-
-# Of a manifest that has to be looked at; a million files have one of less than 200 MB.
+# Largest manifest that is read; a million files have one of less than 200 MB.
 _MANIFEST_BYTES = 1 << 30
 
 
 def manifest_of(folder: Path, files: Sequence[Path]) -> bytes:
-    """The bytes of the manifest of ``files``, which stand under ``folder``."""
+    """Return the bytes of the manifest of ``files``, which are below ``folder``."""
     return manifest_bytes({file.relative_to(folder).as_posix(): file_digest(file) for file in files})
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of a file of a folder; files of which the same is stated share it."""
+    """What is stated of a file of a folder; files with the same statement share it."""
 
     statement: Statement
     rows: int
@@ -49,13 +47,9 @@ class Stated:
     left_out: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, as a certificate has them."""
-        return {
-            "statement": self.statement.to_dict(),
-            "rows": self.rows,
-            "columns": self.columns,
-            "left_out": list(self.left_out),
-        }
+        """Return JSON values, as in a certificate."""
+        facts = {"rows": self.rows, "columns": self.columns, "left_out": list(self.left_out)}
+        return {"statement": self.statement.to_dict(), **facts}
 
 
 def manifest_bytes(
@@ -64,10 +58,10 @@ def manifest_bytes(
     skipped: int = 0,
     stated: Mapping[Stated, Sequence[str]] | None = None,
 ) -> bytes:
-    """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released.
+    """Return the bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released.
 
     ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
-    ``stated`` holds the files of which each is stated; the names are left out where it is said of all.
+    ``stated`` has the files of each statement; their names are left out if it is that of all files.
     """
     told: dict[str, Any] = {} if run is None else {"run": run}
     told |= {"skipped": skipped} if skipped else {}
@@ -81,7 +75,7 @@ def manifest_bytes(
 
 @dataclass(frozen=True)
 class Listed:
-    """A file that a manifest, or the log of a run, lists: its digest, and what is told of it."""
+    """A file that a manifest, or the log of a run, lists."""
 
     sha256: str
     rows: int
@@ -90,39 +84,36 @@ class Listed:
 
 
 def refuse_other_run(output: Store, run: str) -> dict[str, Listed]:
-    """Refuse an ``output`` that holds the manifest of another run than ``run``, or one that cannot be read.
+    """Return the files that ``run`` has listed in a manifest in ``output`` before.
 
-    Files of two runs in one place would be a release that neither manifest describes. Returns the files that
-    ``run`` has listed there before.
+    Refuses the manifest of another run, or one that cannot be read: files of two runs in one place would be a
+    release that neither manifest describes.
     """
     held = output.read(MANIFEST, _MANIFEST_BYTES)
     if held is None:
         return {}
     try:
         read = json.loads(held)
-        told = {name: one for one in read["releases"] for name in one.get("files", read["files"])}
-        other, listed = (
-            read["run"],
-            {
-                name: Listed(digest, told[name]["rows"], told[name]["columns"], tuple(told[name]["left_out"]))
-                for name, digest in read["files"].items()
-            },
-        )
+        facts = {name: one for one in read["releases"] for name in one.get("files", read["files"])}
+        listed = {
+            name: Listed(digest, facts[name]["rows"], facts[name]["columns"], tuple(facts[name]["left_out"]))
+            for name, digest in read["files"].items()
+        }
+        if read["run"] == run:
+            return listed
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        other, listed = None, {}
-    if other != run:
-        raise BadInput(
-            f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
-            "this one; choose another output, or remove that release first."
-        )
-    return listed
+        pass
+    raise BadInput(
+        f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
+        "this one; choose another output, or remove that release first."
+    )
 
 
 def unlisted(held: Iterable[str], listed: Collection[str], *, certified: bool = True) -> list[str]:
-    """Return those of the files ``held`` that are not ``listed``, nor the manifest and its certificate.
+    """Return the files ``held`` that are not ``listed``, nor the manifest and its certificate.
 
-    Where files are ``certified`` one by one, as folders were before the manifest said what is stated of each,
-    their certificates belong to them.
+    If files are ``certified`` one by one, as before manifests had statements, their certificates belong to
+    them.
     """
     known = {MANIFEST, *listed}
     known |= {certificate_file(Path(name)).as_posix() for name in (known if certified else {MANIFEST})}
@@ -130,32 +121,39 @@ def unlisted(held: Iterable[str], listed: Collection[str], *, certified: bool = 
 
 
 def some(names: Sequence[str]) -> str:
-    """Five of ``names`` and how many more there are, for people."""
+    """Return five of ``names`` and how many more there are, for people."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest in ``folder``; refuse what is none."""
+    try:
+        read = json.loads((folder / MANIFEST).read_text("utf-8"))
+        if isinstance(read["files"], dict) and isinstance(read.get("skipped", 0), int):
+            return dict(read)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise BadInput(f"{MANIFEST} in {folder.name or folder} is no manifest of released files.")
 
 
 def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> Verification:
     """Check the manifest in ``folder`` against its certificate, and every file against the manifest.
 
-    A file that it does not list fails the folder, whatever certificate it has of its own: whoever is handed
-    the folder would take it for part of the release. Hidden files are not looked at.
+    A file that it does not list fails the folder, whatever certificate it has of its own: a reader would take
+    it for part of the release. Hidden files are ignored.
     """
-    found = verify(folder / MANIFEST, keys, ledger)
-    try:
-        told = json.loads((folder / MANIFEST).read_text("utf-8"))
-        listed, skipped = told["files"], int(told.get("skipped", 0))
-        altered = [
-            name
-            for name, digest in listed.items()
-            if not (folder / name).is_file() or file_digest(folder / name) != digest
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BadInput(f"{MANIFEST} in {folder.name} is no manifest of released files.") from None
+    found, manifest = verify(folder / MANIFEST, keys, ledger), read_manifest(folder)
+    listed, skipped = manifest["files"], manifest.get("skipped", 0)
+    altered = [
+        name
+        for name, digest in listed.items()
+        if not (folder / name).is_file() or file_digest(folder / name) != digest
+    ]
     if altered:
         check = Check("file", "fails", f"missing or altered since they were certified: {some(altered)}")
     else:
         check = Check("file", "holds", f"so are those of the {len(listed)} files that it lists")
-    if foreign := unlisted(LocalStore(folder).held(), listed, certified="releases" not in told):
+    if foreign := unlisted(LocalStore(folder).held(), listed, certified="releases" not in manifest):
         others = Check("folder", "fails", f"not part of this release, the manifest lists no {some(foreign)}")
     else:
         left = f"; {skipped:,} of the source's could not be released and are not here" if skipped else ""

@@ -1,14 +1,8 @@
-"""Public annotations of pictures: a file of boxes, by the name of the picture, as a map for each of them.
+"""Files of media on their way to be released, and the mechanism that each kind of media goes through.
 
-Sounds, released block by block at their own rate, length and depth.
-
-Pictures, each released whole in its own shape and depth.
-
-Videos, released frame by frame with their sound, in their own size, times and length.
-
-Which mechanism each kind of media goes through.
-
-Contact sheets of released pictures, beside what they were made from; for whoever may see the originals.
+Images are released whole, each in its own shape and depth; audio block by block at its own rate, length and
+depth; videos frame by frame with their sound, in their own size, times and length. Public boxes for images
+may declare where a mechanism adds noise or paints.
 """
 
 from __future__ import annotations
@@ -17,12 +11,12 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +24,6 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.io import (
     First,
-    LocalStore,
     SoundSink,
     VideoSink,
     check_storable,
@@ -44,26 +37,57 @@ from sfumato.io import (
     read_picture,
     write_whole,
 )
-from sfumato.loading import open_cv
 from sfumato.mechanisms import ExpectedError, Mechanism
 from sfumato.media.audio import SoundMechanism
-from sfumato.media.detect import named_detectors
-from sfumato.media.images import Mask, PictureMechanism, PlaneMeans, SensitivityMap, annotated_map
+from sfumato.media.images import Mask, PictureMechanism, PlaneMeans, annotated_map
 from sfumato.noise import Keyed
-from sfumato.privacy import Unit
+from sfumato.privacy import Statement, Unit
 from sfumato.release.combined_statement import INSIDE_ONE_FILE
-from sfumato.release.path import MediaFile, Report, per_item
+from sfumato.release.path import Content, Report, silent
+from sfumato.release.record_files import Files, SourceFile
 from sfumato.release.request import keyed
-from sfumato.reports import MANIFEST, ContactSheet
+from sfumato.reports import file_digest
 
-__all__ = ["DeclaredMaps", "MediaMechanisms", "contact_sheet"]
+__all__ = ["DeclaredMaps", "MediaMechanisms"]
 
 # By how samples are stored; the most that others take is a double.
 _SAMPLE_BYTES = {"PCM_16": 3, "PCM_24": 4, "PCM_32": 5, "FLOAT": 5, "VORBIS": 3, "OPUS": 3}
+# Pixels; a JSON number may be larger than any image, and than what can be rounded.
+_LARGEST = 1_000_000
+_JPEG = (".jpg", ".jpeg")
+
+
+class MediaFile(SourceFile):
+    """An image, an audio file or a video; only its pixels and samples are released, no metadata."""
+
+    what: str
+
+    @abstractmethod
+    def decode(self, report: Report) -> None:
+        """Decode all of it, which refuses what cannot be released; draw no noise."""
+
+    def check(self, report: Report, content: Content | None = None) -> None:
+        """Decode it; add the digest of the file to ``content``."""
+        self.decode(report)
+        if content is not None:
+            digest = bytes.fromhex(file_digest(self.path))
+            content.add(np.frombuffer(digest, np.uint8).reshape(1, -1))
+
+
+def per_item(statement: Statement) -> Statement:
+    """Return ``statement`` of a file that is one clip, with what it proves of the clip said of the item too.
+
+    So a budget that counts items pays for audio and videos as it does for images.
+    """
+    stated = {part.unit.name: part for part in (statement.proven, *statement.also_proven)}
+    if "item" in stated or "clip" not in stated:
+        return statement
+    item = replace(stated["clip"], unit=Unit("item"))
+    return replace(statement, also_proven=(*statement.also_proven, item))
 
 
 class SoundFile(MediaFile):
-    """A sound that goes through ``mechanism``."""
+    """An audio file that goes through ``mechanism``."""
 
     mechanism: SoundMechanism
 
@@ -76,7 +100,7 @@ class SoundFile(MediaFile):
         self.mechanism.prepare(self.values, np.dtype(np.float64))
 
     def fits(self, output: Path) -> None:
-        """Any format of sound holds any sound."""
+        """Any audio format holds any audio."""
         self._sink(output)
 
     def decode(self, report: Report) -> None:
@@ -88,7 +112,7 @@ class SoundFile(MediaFile):
             report("checking", done / self.source.samples)
 
     def most_bytes(self, output: Path) -> int:
-        """Every sample in full; no format makes it larger."""
+        """Return the size of every sample in full; no format makes it larger."""
         return self.values * _SAMPLE_BYTES.get(self._sink(output).depth, 8) + (64 << 10)
 
     def write(self, output: Path, first: First | None, report: Report) -> None:
@@ -104,14 +128,10 @@ class SoundFile(MediaFile):
         return SoundSink(output, source.rate, source.channels, source.samples, source.depth)
 
 
-# Pixels; a JSON number may be larger than any picture, and than what can be rounded.
-_LARGEST = 1_000_000
-
-
 class DeclaredMaps:
-    """Boxes for each picture: ``{name: {"boxes": [{"category": …, "bbox_xywh": […]}, …]}, …}``.
+    """Boxes for each image: ``{name: {"boxes": [{"category": …, "bbox_xywh": […]}, …]}, …}``.
 
-    Whoever declares them says that they are public: noise that follows them shows them.
+    They are declared public: noise that follows them shows them.
     """
 
     def __init__(self, boxes: Mapping[str, Sequence[Mapping[str, Any]]], source: str) -> None:
@@ -146,17 +166,17 @@ class DeclaredMaps:
     def parameters(
         self, mechanism: PictureMechanism, path: Path, name: str | None, shape: Sequence[int]
     ) -> dict[str, Any]:
-        """What ``mechanism`` is told of the picture at ``path``, which has ``name`` in its folder.
+        """Return the parameters of ``mechanism`` for the image at ``path``, called ``name`` in its folder.
 
-        A mask covers every box; noise follows what the boxes' categories give away.
+        A mask covers every box; noise follows the sensitivity of the boxes' categories.
         """
         boxes = next((self._boxes[key] for key in (name, path.name) if key in self._boxes), None)
         if boxes is None:
             raise BadInput(f"{self._source} declares no boxes for {path.name}, not even an empty list.")
         if not all(_is_box(box) for box in boxes):
             raise BadInput(
-                f"{self._source} declares boxes for {path.name} that are none; a category and a bbox_xywh of "
-                "four numbers, with sides from 0 to a million pixels, are accepted."
+                f"{self._source} declares boxes for {path.name} that are not valid; a category and a "
+                "bbox_xywh of four numbers, with sides from 0 to a million pixels, are accepted."
             )
         if isinstance(mechanism, Mask):
             return {"mask": BoxMask([box["bbox_xywh"] for box in boxes], shape)}
@@ -164,7 +184,7 @@ class DeclaredMaps:
 
 
 class BoxMask:
-    """Which pixels of a picture of ``shape`` boxes (x, y, width, height) touch, as an array and by digest."""
+    """The pixels of an image of ``shape`` that boxes (x, y, width, height) touch, as an array."""
 
     def __init__(self, boxes: Iterable[Sequence[float]], shape: Sequence[int]) -> None:
         self._touched = np.zeros((shape[0], shape[1]), dtype=np.uint8)
@@ -190,14 +210,11 @@ def _is_box(box: Any) -> bool:
     return numbers and all(abs(value) <= _LARGEST for value in values) and min(values[2:]) >= 0
 
 
-_JPEG = (".jpg", ".jpeg")
-
-
 class ShapedPictures:
-    """``mechanism`` prepared for pictures of one shape and type, and what their release will state.
+    """``mechanism`` prepared for images of one shape and type, and what their release will state.
 
-    Both are pure functions of the parameters and the shape, so all pictures of a folder that have one shape
-    share them.
+    Both are pure functions of the parameters and the shape, so all images of one shape in a folder share
+    them.
     """
 
     def __init__(self, mechanism: PictureMechanism, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -209,10 +226,10 @@ class ShapedPictures:
 
 
 class PictureFile(MediaFile):
-    """A picture that goes through ``mechanism``, which is given the map that ``maps`` declare for it.
+    """An image that goes through ``mechanism``, which is given the map that ``maps`` declare for it.
 
     ``name``, its name in a folder, keeps its keyed noise apart. ``known`` holds what was prepared for other
-    pictures that go through ``mechanism``, by their shape and type.
+    images that go through ``mechanism``, by their shape and type.
     """
 
     mechanism: PictureMechanism
@@ -248,7 +265,7 @@ class PictureFile(MediaFile):
         self.read()
 
     def most_bytes(self, output: Path) -> int:
-        """Noise is hardly packed, and no format makes it twice as large."""
+        """Return twice the size of the pixels: noise is hardly compressed, and no format doubles it."""
         return 2 * self.values * self.header.dtype.itemsize + (64 << 10)
 
     def write(self, output: Path, first: First | None, report: Report) -> None:
@@ -257,7 +274,7 @@ class PictureFile(MediaFile):
         write_whole(output, data, first=first)
 
     def alike(self, output: Path) -> object:
-        """What pictures that can be drawn together have in common; None where each is drawn alone.
+        """Return what images that can be drawn together have in common; None if each is drawn alone.
 
         Fresh noise is drawn for all of them, and keyed noise for each from its own streams. Seeded noise
         starts anew in every file.
@@ -268,9 +285,9 @@ class PictureFile(MediaFile):
 
     @staticmethod
     def encoded(files: Sequence[PictureFile], rows: Sequence[NDArray[Any]], suffix: str) -> list[bytes]:
-        """Draw ``files``, which are alike and hold ``rows``; their releases in the format of ``suffix``.
+        """Draw ``files``, which are alike and hold ``rows``; return them encoded in the format of ``suffix``.
 
-        Colour that ends in a JPEG stays in its planes of luma and chroma, from the noise to the file.
+        A colour JPEG stays in its planes of luma and chroma, from the noise to the file.
         """
         mechanism, shape = files[0].mechanism, files[0].header.shape
         X = rows[0] if len(rows) == 1 else np.concatenate(rows)
@@ -294,7 +311,7 @@ class PictureFile(MediaFile):
 class VideoFile(MediaFile):
     """A video whose frames go through ``picture`` and whose sound goes through ``sound``.
 
-    ``unit`` is the headline; by default, and where it is of sounds and there is none, that of the pictures.
+    ``unit`` is the headline; by default, and if it is of audio and there is none, that of the frames.
     """
 
     def __init__(
@@ -324,7 +341,7 @@ class VideoFile(MediaFile):
         self.noise.prepare()
 
     def expected(self) -> tuple[ExpectedError, ...]:
-        """That of one frame, and that of the sound."""
+        """Return that of one frame, and that of the sound."""
         pixels = self.source.height * self.source.width * 3
         sound, track = self.noise.sound, self.source.sound
         heard = () if sound is None or track is None else sound.expected_error(track.samples * track.channels)
@@ -340,7 +357,7 @@ class VideoFile(MediaFile):
             pass
 
     def most_bytes(self, output: Path) -> int:
-        """Half of what the frames are unpacked: an estimate, not a bound, since encoders promise none."""
+        """Return an estimate, a quarter of all pixel values: encoders promise no bound."""
         track = self.source.sound
         heard = 0 if track is None else 4 * track.samples * track.channels
         return self.values // 4 + heard + (1 << 20)
@@ -361,12 +378,12 @@ _M = TypeVar("_M", PictureMechanism, SoundMechanism)
 
 
 @dataclass(frozen=True)
-class MediaMechanisms:
-    """A mechanism for pictures, which the frames of videos go through too, and one for sounds.
+class MediaMechanisms(Files):
+    """A mechanism for images, which the frames of videos go through too, and one for audio.
 
     Files of a kind without a mechanism are refused, one by one. ``maps`` are public annotations that a
-    content-adaptive mechanism for pictures follows, or a mask covers. ``unit`` is the one
-    that was asked for: the headline of a video that has it, by default that of its pictures, and of a folder.
+    content-adaptive mechanism for images follows, or a mask covers. ``unit`` is the one that was given: the
+    headline of a video that has it, by default that of its frames, and of a folder.
     """
 
     records = False
@@ -385,7 +402,7 @@ class MediaMechanisms:
 
     @classmethod
     def of(cls, mechanism: Mechanism | MediaMechanisms) -> MediaMechanisms:
-        """``mechanism`` for the media that it is for."""
+        """Return ``mechanism`` for the media that it is for."""
         if isinstance(mechanism, MediaMechanisms):
             return replace(mechanism)  # whose mechanisms may have been changed since it was used
         if isinstance(mechanism, PictureMechanism):
@@ -393,8 +410,8 @@ class MediaMechanisms:
         if isinstance(mechanism, SoundMechanism):
             return cls(sound=mechanism)
         raise BadInput(
-            f"{type(mechanism).__name__} is for records; pictures and videos go through PlaneMeans and its "
-            "kin, sounds through BandNoise.",
+            f"{type(mechanism).__name__} is for records; images and videos go through mechanisms such as "
+            "PlaneMeans, audio through BandNoise.",
             parameter="mechanism",
         )
 
@@ -404,155 +421,47 @@ class MediaMechanisms:
         return INSIDE_ONE_FILE
 
     @property
-    def of_folders(self) -> Unit | None:
-        """The headline of a folder: what is a clip in a sound or a video is an item in any file."""
+    def headline(self) -> Unit | None:
+        """The unit of the headline of a folder: a clip of audio or video is an item in any file."""
         return Unit("item") if self.unit == Unit("clip") else self.unit
 
     @property
-    def reproducible(self) -> bool:
-        """Whether anybody who knows a seed can draw some of the noise again."""
-        return any(part.reproducible for part in (self.picture, self.sound) if part is not None)
+    def mechanisms(self) -> Sequence[Mechanism]:
+        """The mechanisms for images and for audio, as far as they are given."""
+        return [one for one in (self.picture, self.sound) if one is not None]
 
-    @property
-    def keyed(self) -> Keyed | None:
-        """The keyed randomness that noise is drawn from, if all of it is."""
-        keys = [part.keyed for part in self._drawing_noise()]
-        return None if None in keys else next(iter(keys), None)
-
-    @property
-    def draws_noise(self) -> bool:
-        """Whether there is any randomness in a release."""
-        return bool(self._drawing_noise())
-
-    def keyed_by(self, noise: Keyed) -> MediaMechanisms:
-        """The same mechanisms with noise from a secret."""
+    def keyed_by(self, noise: Keyed) -> Self:
+        """Return the same mechanisms with noise from a secret."""
         picture = None if self.picture is None else keyed(self.picture, noise)
         sound = None if self.sound is None else keyed(self.sound, noise)
         return replace(self, picture=picture, sound=sound)
 
-    def _drawing_noise(self) -> list[PictureMechanism | SoundMechanism]:
-        return [part for part in (self.picture, self.sound) if part is not None and _draws(part)]
-
-    def open(self, path: Path, name: str | None = None) -> MediaFile:
-        """The file at ``path``; ``name``, its name in a folder, keeps the keyed noise of many files apart."""
+    def open(
+        self, path: Path, name: str | None = None, part: range | None = None, report: Report = silent
+    ) -> MediaFile:
+        """Return the file at ``path``, which is never cut into parts."""
         kind = None
         with suppress(BadInput):  # a suffix that is not known
             kind = kind_of(path)
-        if kind == "picture":
-            mechanism = self._for_pictures(path)
-            return PictureFile(path, mechanism, maps=self.maps, name=name, known=self._known)
+        if kind not in ("picture", "sound", "video"):
+            by_itself = "" if kind is None else "; release it by itself"
+            raise BadInput(f"{path.name} is no picture, sound or video{by_itself}.")
         if kind == "sound":
-            return SoundFile(path, _named(self._for_sounds(path), name))
-        if kind == "video":
-            if self.maps is not None:
-                raise BadInput(f"{path.name} is a video, and boxes are declared for pictures alone.")
-            picture, sound = _named(self._for_pictures(path), name), self.sound
-            return VideoFile(path, picture, None if sound is None else _named(sound, name), unit=self.unit)
-        by_itself = "" if kind is None else "; release it by itself"
-        raise BadInput(f"{path.name} is no picture, sound or video{by_itself}.")
-
-    def _for_pictures(self, path: Path) -> PictureMechanism:
+            if self.sound is None:
+                raise BadInput(f"{path.name} is a sound, and no mechanism for sounds was given.")
+            return SoundFile(path, _named(self.sound, name))
         if self.picture is None:
             raise BadInput(f"{path.name} has pictures, and no mechanism for them was given.")
-        return self.picture
-
-    def _for_sounds(self, path: Path) -> SoundMechanism:
-        if self.sound is None:
-            raise BadInput(f"{path.name} is a sound, and no mechanism for sounds was given.")
-        return self.sound
+        if kind == "picture":
+            return PictureFile(path, self.picture, maps=self.maps, name=name, known=self._known)
+        if self.maps is not None:
+            raise BadInput(f"{path.name} is a video, and boxes are supported for images only.")
+        sound = None if self.sound is None else _named(self.sound, name)
+        return VideoFile(path, _named(self.picture, name), sound, unit=self.unit)
 
 
 def _named(mechanism: _M, name: str | None) -> _M:
-    """``mechanism`` with keyed noise of its own for the file ``name``."""
+    """Return ``mechanism`` with keyed noise of its own for the file ``name``."""
     noise = mechanism.keyed
     # A name need not be text that can be encoded; what ascii makes of it can, and no two become the same.
     return mechanism if noise is None or name is None else keyed(mechanism, noise.part(ascii(name)))
-
-
-def _draws(mechanism: PictureMechanism | SoundMechanism) -> bool:
-    return "randomness" in mechanism.get_params(deep=False)
-
-
-# The longer side of what is shown, in pixels.
-_SIDE = 360
-_DETECTORS = ("faces", "text", "plates", "saliency")
-_TILE = 16
-
-
-def contact_sheet(
-    original: Path, released: Path, count: int, report: Report, names: Path | None = None
-) -> ContactSheet:
-    """The first ``count`` pictures of two folders, or those of two files, that stand in both.
-
-    ``names`` is the file that says which released file is of which source, where they were numbered.
-    Of a video its middle frame is shown. The map is what detectors see in the original; it is drawn for this
-    sheet, whether or not the noise followed one.
-    """
-    pairs = list(islice(_pairs(original, released, _sources(names)), count))
-    if not pairs:
-        raise BadInput(
-            f"{released.name} holds no released picture of {original.name}, so there is nothing to show; of "
-            "files that were numbered, the file of their names tells the sources."
-        )
-    captions, before, maps, after = [], [], [], []
-    detectors = named_detectors(_DETECTORS)  # once, since they load models when they first look
-    for number, (name, old, new) in enumerate(pairs):
-        first, second = _looked_at(old), _looked_at(new)
-        if first.shape != second.shape:
-            raise BadInput(f"{name} is not a release of the picture of the same name: their sizes differ.")
-        found = SensitivityMap.from_picture(first, detectors, tile=_TILE, alone=False)
-        captions.append(f"{name}, {first.shape[1]} × {first.shape[0]} pixels")
-        before.append(_shrunk(first))
-        maps.append(_shrunk(found.picture(first.shape)))
-        after.append(_shrunk(second))
-        report("looking at pictures", (number + 1) / len(pairs))
-    return ContactSheet(tuple(captions), tuple(before), tuple(maps), tuple(after))
-
-
-def _sources(names: Path | None) -> dict[str, str]:
-    """Which released file is of which source, as ``protect`` writes it for the owner."""
-    if names is None:
-        return {}
-    try:
-        read = json.loads(file_to_read(names).read_text("utf-8"))
-        return {str(name): str(source) for name, source in read.items()}
-    except (ValueError, AttributeError, RecursionError):
-        raise BadInput(f"{names.name} does not say which released file is of which source.") from None
-
-
-def _pairs(original: Path, released: Path, sources: Mapping[str, str]) -> Iterator[tuple[str, Path, Path]]:
-    if not released.is_dir():
-        if kind_of(released) in ("picture", "video"):
-            yield released.name, original / released.name if original.is_dir() else original, released
-        return
-    for name in LocalStore(released).names():
-        if Path(name).name == MANIFEST or name.endswith(".cert.json"):
-            continue
-        source = sources.get(name, name)
-        if not (original / source).is_file():
-            source = source.rpartition(".")[0]  # a release in another format has both suffixes
-        if source and kind_of(name) in ("picture", "video") and (original / source).is_file():
-            yield source, original / source, released / name
-
-
-def _looked_at(path: Path) -> NDArray[np.uint8]:
-    """The picture, or the middle frame, at ``path`` as bytes (h, w, 3)."""
-    if kind_of(path) == "video":
-        source = open_video(path)
-        return next(islice(source.pictures(), source.frames // 2, None)).pixels
-    values = read_picture(path).values
-    values = values[:, :, None] if values.ndim == 2 else values
-    if values.dtype == np.uint16:
-        values = (values >> 8).astype(np.uint8)
-    # Transparency is looked at on white.
-    if values.shape[2] in (2, 4):
-        alpha = values[:, :, -1:].astype(np.float32) / 255.0
-        values = np.rint(values[:, :, :-1] * alpha + 255.0 * (1.0 - alpha)).astype(np.uint8)
-    return np.repeat(values, 3, axis=2) if values.shape[2] == 1 else values
-
-
-def _shrunk(view: NDArray[Any]) -> NDArray[np.uint8]:
-    cv2 = open_cv()
-    scale = min(1.0, _SIDE / max(view.shape[:2]))
-    size = max(1, round(view.shape[1] * scale)), max(1, round(view.shape[0] * scale))
-    return np.asarray(cv2.resize(view, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

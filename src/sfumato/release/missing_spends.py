@@ -17,12 +17,12 @@ from pathlib import Path
 from sfumato.errors import SfumatoError
 from sfumato.ledger import BudgetRefused, Entry, Ledger
 from sfumato.privacy import Guarantee
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
 __all__ = ["LedgerRewound", "charge_again", "lost_spends", "newest_certificates", "require_newest"]
 
-# At a start: so many are looked at within some ten seconds.
+# Read at a start, within about ten seconds.
 _MOST_AT_START = 10_000
 
 
@@ -93,8 +93,7 @@ def require_newest(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) 
             raise LedgerRewound(
                 f"the ledger lacks entry {lost.number} of {lost.dataset}, which paid for a release that is "
                 "kept here, as a ledger from a backup does; 'sfumato serve lost-spends' lists what is lost "
-                "and "
-                "charges it again, or start with `accept_lost_spends=True`."
+                "and charges it again, or start with `accept_lost_spends=True`."
             )
     if ledgers and ledger.identity not in ledgers:
         raise LedgerRewound(

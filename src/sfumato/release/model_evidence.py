@@ -1,18 +1,13 @@
-"""The audit beside a model: further ones of the same method and parameters, attacked and never kept.
+"""Evidence about a model: attacks on further models, what was found of each class, and held-out accuracy.
 
-One is learned from four fifths of some of the records, and attacks on models try to tell them from the rest;
-the loss threshold class by class too, and one by reading the model itself. Shadow models, learned from random
-halves, are what LiRA, RMIA and an attack network judge by. Where something is proven, another one is learned
-with canaries by coins. These coins and records that stand in the model alone say something about ε. No record
-is left out of the model that is kept, and the others cost nothing that is proven, because nobody sees them.
-What is measured stays with whoever learned; what others see, whether a model appears, depends on it with a
-chance that was set aside of δ (:mod:`~sfumato.release.audit_slack`).
-
-What was found of each class of a model: what leaks of its records, how wide it is, its noise by Theorem 3.
-
-All of it is computed from the records, and none of it is covered by a proof: it stays with whoever learned.
-
-Records that nothing is learned from, which say how good a model is.
+An audit trains further models of the same method and parameters, which are attacked and never kept. One is
+trained on four fifths of some of the records, and membership attacks try to tell these from the rest: loss
+thresholds, also for each class, and one that reads the model itself. Shadow models, trained on random halves,
+serve LiRA, RMIA and an attack network. Where something is proven, another model is trained with canaries,
+each included by a coin; only canaries and records that stand in the model itself bound ε. No record is left
+out of the model that is released, and the others cost nothing, because nobody sees them. What is measured is
+computed from the records, is covered by no proof, and stays with the owner; whether a model appears depends
+on it with a probability that was reserved of δ (:mod:`~sfumato.release.audit_slack`).
 """
 
 from __future__ import annotations
@@ -48,10 +43,9 @@ from sfumato.io import (
 )
 from sfumato.learners import Learner, checked_examples
 from sfumato.noise import Secure
-from sfumato.privacy import Statement
+from sfumato.privacy import Statement, printable
+from sfumato.release.labelled_release import facts_of, names_of
 from sfumato.release.path import Report
-from sfumato.release.public_facts import facts_of
-from sfumato.release.publication import names_of
 from sfumato.release.stored_model import ModelInputs
 from sfumato.reports import ClassTable, VerificationFailed, plain
 
@@ -60,9 +54,9 @@ if TYPE_CHECKING:
 
 
 _LEAKAGE = (
-    "How well the losses of a model of four fifths of the records tell its members from others of the same "
-    "class. A guess has an AUC of 0.5 and a leakage of 0. Each interval holds with 99% confidence by itself; "
-    "rates of one model bound no ε."
+    "How well the losses of a model of four fifths of the records separate its members from other records "
+    "of the same class. Guessing has an AUC of 0.5 and a leakage of 0. Each interval holds with 99% "
+    "confidence by itself; rates of one model bound no ε."
 )
 _PROFILE = (
     "Definitions 1 and 6 of CompactDP, in the units of the features: the diameter d before and after "
@@ -78,7 +72,7 @@ _ALLOCATION = (
 
 @dataclass(frozen=True)
 class ClassViews:
-    """The rows of each class, where there are any; ``missing`` says why there is no noise to show."""
+    """Figures for each class, as far as there are any; ``missing`` says why there is no noise to show."""
 
     names: tuple[str, ...] = ()
     leakage: tuple[ClassLeakage, ...] = ()
@@ -87,11 +81,15 @@ class ClassViews:
     missing: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines; null where a number leaves the floats."""
+        """Return JSON values; numbers that are not finite become null."""
         rows = () if self.profile is None else self.profile.rows()
         return {
             "leakage": [item.to_dict() for item in self.leakage],
-            "profile": None if self.profile is None else [_finite(row) for row in rows],
+            "profile": None
+            if self.profile is None
+            else [
+                {name: value if math.isfinite(value) else None for name, value in row.items()} for row in rows
+            ],
             "allocations": [
                 {
                     "formula": item.formula,
@@ -109,7 +107,7 @@ class ClassViews:
         }
 
     def tables(self) -> tuple[ClassTable, ...]:
-        """For the report."""
+        """Return the tables of the report."""
         found: list[ClassTable] = []
         columns: tuple[str, ...]
         if self.leakage:
@@ -149,10 +147,10 @@ class ClassViews:
 def class_views(
     learner: Learner, leakage: Sequence[ClassLeakage], names: tuple[str, ...], epsilon: float, delta: float
 ) -> ClassViews:
-    """What is known of the classes of a fitted ``learner``; ``leakage`` is what an audit found, if any.
+    """Return the figures for each class of a fitted ``learner``; ``leakage`` is what an audit found, if any.
 
-    Profile and noise are those of a learner that contracts without noise; ``epsilon`` and ``delta`` are what
-    the noise is computed for.
+    Profile and noise are those of a learner that contracts without noise; the noise is computed for
+    ``epsilon`` and ``delta``.
     """
     profile: ClassProfile | None = getattr(learner, "profile_", None)
     if profile is None:
@@ -166,23 +164,22 @@ def class_views(
     return ClassViews(names, tuple(leakage), profile, noise)
 
 
-def _finite(row: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in row.items()}
-
-
 _PICTURES, _LABELS = ("x_test", "X_test"), ("y_test",)
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The share of ``records`` held-out records in ``file`` whose class was the most probable one."""
+    """The share of ``records`` held-out records in ``file`` that are classified correctly."""
 
     file: Path
     share: float
     records: int
 
+    def __str__(self) -> str:
+        return f"Accuracy: {self.share:.2%}, measured on {printable(self.file)} ({self.records:,} records)"
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {"file": str(self.file), "accuracy": self.share, "records": self.records}
 
 
@@ -195,7 +192,7 @@ class HeldOut:
     labels: NDArray[np.int64]
 
     def accuracy(self, learner: Learner) -> Accuracy:
-        """How many of them a fitted ``learner`` tells right; what is held out is not protected by this."""
+        """Return the accuracy of a fitted ``learner``; it does not protect the held-out records."""
         right = learner.predict(self.features) == self.labels
         return Accuracy(self.file, float(right.mean()), len(self.labels))
 
@@ -209,10 +206,10 @@ def read_held_out(
     top: float | None,
     report: Report,
 ) -> HeldOut:
-    """The records in ``file``, for a model of ``inputs`` that is ``learned`` from another dataset.
+    """Return the records in ``file``, for a model of ``inputs`` that is ``learned`` from another dataset.
 
-    Arrays of an archive are those called x_test and y_test, or else as in what is learned from; both may
-    stand in one file. The classes of a folder are found by their names.
+    The arrays of an archive are x_test and y_test, or else those with the names of the arrays that are
+    learned from; both may be in one file. The classes of a folder are found by their names.
     """
     place = Path(file)
     found = _opened(place, learned)
@@ -247,9 +244,7 @@ def _opened(place: Path, learned: DatasetSource) -> DatasetSource:
     ]
     if place.resolve() == learned.path.resolve() and chosen[0] == learned.pictures.name:
         raise BadInput(
-            f"{place.name}, given as `test`, holds the records that are learned from, and no arrays called "
-            "x_test "
-            "and y_test.",
+            f"`test` {place.name} holds the records that are learned from, and no arrays x_test and y_test.",
             parameter="test",
         )
     return open_dataset(place, pictures=chosen[0], labels=chosen[1], or_features=True)
@@ -258,9 +253,9 @@ def _opened(place: Path, learned: DatasetSource) -> DatasetSource:
 T = TypeVar("T")
 
 _CANARIES = 500
-# What one record gives away hardly depends on how many others there are, and an audit should not take long.
+# What one record reveals hardly depends on the number of others, and an audit should not take long.
 _MOST_RECORDS = 4000
-# What the classifiers of attacks take as a seed.
+# Seeds of the attacks' classifiers are smaller.
 _SEEDS = 1 << 32
 _KEPT = "what an audit measures is computed from the records and stays with whoever learned"
 _SECOND = "measured on further models, learned from some of the records or with canaries, and not kept"
@@ -271,10 +266,10 @@ _NO_SHADOWS = "not attacked by shadow models: they could not be learned from hal
 
 @dataclass(frozen=True)
 class ModelAudit:
-    """What stays with whoever learned (``statement``), what goes out, and what was found.
+    """The owner's ``statement``, the public one, and what was found.
 
-    ``attacks`` are those on a model of four fifths of the records, ``game`` that with canaries; None where
-    it was not asked for, or could not be done, which ``statement`` then says in a note.
+    ``attacks`` are those on a model of four fifths of the records, ``game`` is that with canaries; None if it
+    was not wanted, or failed, which ``statement`` then says in a note.
     """
 
     statement: Statement
@@ -284,14 +279,14 @@ class ModelAudit:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of both, those of the coins first."""
+        """Return the findings of both, those of canaries first."""
         return (
             *(() if self.game is None else self.game.findings),
             *(() if self.attacks is None else self.attacks.findings),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
+        """Return JSON values."""
         return {
             "attacks": None if self.attacks is None else self.attacks.to_dict(),
             "canaries": None if self.game is None else self.game.to_dict(),
@@ -308,13 +303,12 @@ def audited_model(
     shadows: int,
     report: Report,
 ) -> ModelAudit:
-    """Attack what a learner with these parameters learns from some thousand of the records at most.
+    """Attack models that are trained like ``learner`` on a few thousand of the records at most.
 
-    ``shadows`` is how many further models are learned for attacks by shadow models.
-
-    Raises :class:`~sfumato.reports.VerificationFailed` where canaries contradict the proof so well as happens
-    with at most ``chance`` if it holds; a bound that holds in 99 of 100 runs stands in the measured column
-    alone. An attack that stumbles is one that was not made, and a note for the owner says so.
+    ``shadows`` is the number of shadow models. Raises :class:`~sfumato.reports.VerificationFailed` if
+    canaries contradict the proof so clearly as happens with probability ``chance`` at most if it holds; a
+    bound that holds in 99 of 100 runs stands in the measured column alone. An attack that fails with an error
+    is left out, and a note for the owner says so.
     """
     open_to_all = replace(statement, notes=(*statement.notes, _KEPT))
     seed = (learner.randomness or Secure()).stream(b"model canaries").integer(64)
@@ -370,15 +364,15 @@ def audited_model(
 
 
 def _canary_kind(learner: Learner, dimension: int) -> str:
-    """Canaries on axes of their own are the easiest to find; where there is no room for these, directions."""
+    """Return the kind of canaries: on axes of their own, which are easiest to find, if there is room."""
     most = learner.most_features
     return "axes" if most is None or dimension + _CANARIES <= most else "directions"
 
 
 def _tried(attack: Callable[[], T]) -> tuple[T | None, str]:
-    """What ``attack`` finds, or the name of the error that it ended with.
+    """Return what ``attack`` finds, or the name of its error.
 
-    Whatever an audit stumbles over: it would tell of the records if their model did not appear.
+    Any error is caught: it would reveal something about the records if their model did not appear.
     """
     try:
         return attack(), ""

@@ -1,4 +1,4 @@
-"""Models that were learned from private records, as one kind of release, and the page about each."""
+"""Models that are trained on private records, as one kind of release."""
 
 from __future__ import annotations
 
@@ -6,35 +6,40 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import sfumato
-from sfumato.audits import SHADOWS, Finding, checked_shadows
-from sfumato.errors import BadInput
-from sfumato.io import DatasetSource, atomic_output, open_dataset
+from sfumato.audits import SHADOWS, checked_shadows
+from sfumato.errors import BadInput, Forewarning
+from sfumato.io import open_dataset
 from sfumato.learners import Learner, checked_examples, make_extractor
-from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
-from sfumato.privacy import DELTA, Guarantee, Statement
+from sfumato.privacy import DELTA, TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.publishers import Labelled
 from sfumato.release.audit_slack import set_aside, slack_of, withholding_note
-from sfumato.release.catalogue import (
-    imported,
-    kind_of_learner,
-    make_learner,
-    rehearse,
-    unheeded,
-    unheeded_note,
+from sfumato.release.catalogue import imported, kind_of_learner, make_learner, unheeded
+from sfumato.release.labelled_release import (
+    FittedKind,
+    FittedResult,
+    OpenedFit,
+    check_range,
+    declared_classes,
+    facts_of,
+    names_note,
+    names_of,
+    owned_names,
+    records_of,
+    under_budget,
+    write_owner_report,
 )
-from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.locations import PRIVATE, check_apart, check_new_folder, check_page, one_run_at_a_time
+from sfumato.release.locations import check_apart, check_new_folder, check_page, one_run_at_a_time
 from sfumato.release.model_evidence import (
+    Accuracy,
     ClassViews,
     HeldOut,
     ModelAudit,
@@ -42,104 +47,64 @@ from sfumato.release.model_evidence import (
     class_views,
     read_held_out,
 )
-from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
-from sfumato.release.payment import Content, Payment, Spending, under_budget
-from sfumato.release.public_facts import check_range, declared_classes, facts_of, records_of
-from sfumato.release.publication import names_note, names_of, owned_names
-from sfumato.release.release_plan import Plan, cost_of, groups_of
+from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
-from sfumato.reports import MANIFEST, Entry, KeyRing, render_report
-
-if TYPE_CHECKING:
-    from sfumato.release.model_evidence import Accuracy
-
-__all__ = ["Learned"]
+from sfumato.reports import MANIFEST, Entry, KeyRing
 
 
-@dataclass(frozen=True)
-class Learned:
+@dataclass(frozen=True, kw_only=True)
+class Learned(FittedResult):
     """What ``learn`` wrote, and what its audit found.
 
-    ``certified`` is the manifest of the folder ``output``, which carries the certificate. ``statement`` has
-    the measured column, which the certificate leaves out. ``classes`` is what was found of each class, and
-    ``accuracy`` was measured on records that were held out, if any were given. ``folders`` says which class
-    is of which folder, for the owner alone.
+    ``classes`` is what was found of each class, and ``accuracy`` was measured on held-out records, if any
+    were given.
     """
 
-    output: Path
-    certified: Protected
     audit: ModelAudit
     classes: ClassViews
-    class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
-    page: Path | None = None
-    folders: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def statement(self) -> Statement:
-        """What stays with whoever learned."""
-        return self.audit.statement
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What the audit found."""
-        return self.audit.findings
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the result for people: of what was measured, bounds on ε and the strongest attack."""
+        attacks = self.audit.attacks
+        shown = [item for item in self.findings if item.epsilon_lower is not None]
+        shown += [] if attacks is None else [attacks.strongest]
+        measured = replace(self.statement, measured=tuple(item.evidence() for item in shown))
+        lines = self.lines(width, measured, "Model")
+        if attacks is not None:
+            several = sum(item.measure == "AUC" for item in attacks.findings)
+            lines.append(
+                f"Attacks: the table shows the strongest of {several} membership attacks; `report` shows all "
+                "of them, and the loss threshold for each class"
+            )
+        if self.accuracy is not None:
+            lines.append(str(self.accuracy))
+        if self.page is not None:
+            lines.append(f"Report: {printable(self.page)} (computed from records: keep it private)")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
-        return self.certified.to_dict() | {
-            "output": str(self.output),
-            "certified": str(self.certified.output),
-            "classes": list(self.class_names),
-            "class_folders": dict(self.folders),
-            "statement": self.statement.to_dict(),
-            "findings": [item.to_dict() for item in self.findings],
+        """Return the result as JSON values."""
+        return super().to_dict() | {
             "audit": self.audit.to_dict(),
             "class_by_class": self.classes.to_dict(),
             "warnings": list(self.warnings),
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
-            "report": None if self.page is None else str(self.page),
         }
 
 
-def write_learning_report(
-    page: Path, name: str, audit: ModelAudit, classes: ClassViews, accuracy: Accuracy | None
-) -> None:
-    """Write the HTML file ``page`` about a model called ``name``, which its owner alone may read.
-
-    It shows no record; what was measured is computed from records, and no guarantee covers it.
-    """
-    measures: list[dict[str, Any]] = []
-    if accuracy is not None:
-        note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
-        measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
-    remarks = [f"noise of Theorem 3: {classes.missing}"] if classes.missing else []
-    entry = Entry(
-        name,
-        audit.statement,
-        audit.findings,
-        utility={"measures": measures, "remarks": remarks},
-        classes=classes.tables(),
-    )
-    lines = [f"sfumato verify {name}", f"# Sfumato {sfumato.__version__}"]
-    text = render_report([entry], title="Model report", reproduce=lines)
-    with atomic_output(page, mode=PRIVATE) as file:
-        file.write(text.encode("utf-8"))
-
-
-@dataclass(frozen=True, eq=False)
-class Learning:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Learning(OpenedFit):
     """A model before any record is read: the dataset, its learner and what would be stated.
 
-    ``asked`` is the learner with what was asked for. Where an ``audited`` model may be kept back, ``slack``
-    of its δ is set aside for that, and ``learner`` is calibrated to the rest
+    ``asked`` is the learner with the parameters that were given. Where an ``audited`` model may be withheld,
+    ``slack`` of its δ is reserved for that, and ``learner`` is calibrated to the rest
     (:mod:`~sfumato.release.audit_slack`). ``top`` is the value of white as it was declared, None where the
-    type of the pictures says it. ``shadows`` is how many models the attacks by shadow models learn from.
-    ``promise`` is the (ε, δ) that was asked for, or 1 and the default δ.
+    type of the images says it. ``shadows`` is the number of shadow models, ``promise`` the (ε, δ) that was
+    given, or 1 and the default δ.
     """
 
-    source: DatasetSource
     method: str
     asked: Learner
     inputs: ModelInputs
@@ -147,13 +112,12 @@ class Learning:
     class_names: tuple[str, ...]
     top: float | None = None
     unheeded: tuple[str, ...] = ()
-    audited: bool = True
     shadows: int = SHADOWS
     promise: tuple[float, float] = (1.0, DELTA)
 
     @cached_property
     def slack(self) -> float:
-        """With what chance an honest model is kept back, at most; a function of what is public."""
+        """The largest chance that an honest model is withheld; a function of what is public."""
         proven = self.asked.guarantee()
         return slack_of(proven.at_delta) if self.audited and not proven.proves_nothing else 0.0
 
@@ -169,41 +133,53 @@ class Learning:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be known before anything is learned; a function of what is public."""
-        said = (unheeded_note(self.unheeded),) if self.unheeded else ()
-        return (*said, *self.asked.forewarnings(self.records, self.inputs.dimension))
+        """Warnings before anything is trained; a function of what is public."""
+        ignored = " and ".join(self.unheeded)
+        said = (f"{ignored} cannot be heeded: this method adds no noise and promises nothing",)
+        own = self.asked.forewarnings(self.records, self.inputs.dimension)
+        return (*(said if ignored else ()), *own)
 
     def proven(self, size: int = 1) -> Guarantee:
-        """What is proven of ``size`` records that change together, with what an audit may cost."""
+        """Return what is proven of ``size`` records that change together, with what an audit may cost."""
         own = self.learner.guarantee().group(size)
         return own if self.slack == 0.0 else set_aside(own, self.slack, self.asked.public()["delta"])
 
     @property
     def statement(self) -> Statement:
-        """What the learner states, with the way from records to features and the warnings."""
-        stated, extractor = self.learner.statement(), self.inputs.extractor
+        """What the learner states, with the map from records to features and the warnings."""
+        stated, inputs = self.learner.statement(), self.inputs
         parameters = {**stated.parameters, **self.learner.resolved(self.records)}
-        parameters |= {"method": self.method, "shape": list(self.inputs.shape)}
+        parameters |= {"method": self.method, "shape": list(inputs.shape)}
         notes = (*stated.notes, *names_note(self.source))
         if self.slack > 0.0:
             parameters["delta"] = self.asked.public()["delta"]
             notes = (*notes, withholding_note(self.slack))
-        if extractor is not None:
-            parameters |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
+        if inputs.extractor is not None:
+            parameters |= {"extractor": inputs.extractor_name, "top": inputs.top}
         if self.source.class_names is not None:
             parameters["class_names"] = list(self.class_names)
         # After the fit the learner notes its warnings by itself, with the δ that it was calibrated to.
-        own = self.learner.forewarnings(self.records, self.inputs.dimension)
+        own = self.learner.forewarnings(self.records, inputs.dimension)
         notes = (*(note for note in notes if note not in own), *self.warnings)
         return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
+    @property
+    def what(self) -> str:
+        """What is released, for people."""
+        return f"a classifier of {len(self.class_names)} classes by {self.inputs.dimension:,} features"
+
+    def shape(self) -> tuple[int, int, str]:
+        """Return how many records and features there are, and what would be released, for people."""
+        what = f"{self.what} of {self.records:,} {self.inputs.what}"
+        return self.records, self.inputs.dimension, what
+
     def data(self, report: Report, content: Content) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
-        """Features and labels, once they are known to be what was declared; adds records to ``content``."""
+        """Return features and labels that are what was declared; add the records to ``content``."""
         records, labels = self.source.read(report)
         content.add(records, labels)
         classes = len(self.class_names)
         if self.inputs.top is not None:
-            # Said of pictures before they become features, which takes time.
+            # Images are checked before they become features, which takes time.
             top, shape = self.inputs.top, self.inputs.shape
             Labelled.checked(records, labels, top=top, shape=shape, classes=classes)
             check_range(records, top)
@@ -227,18 +203,14 @@ def open_learning(
     extractor: str | None = None,
     public_names: bool = False,
     audited: bool = True,
-    shadows: int = SHADOWS,
+    shadows: int | None = None,
     randomness: Randomness | None = None,
     payment: Payment | None = None,
 ) -> Learning:
-    """A model of the dataset ``source`` by ``method``; only names and headers of the dataset are read.
+    """Open a model of the dataset ``source`` by ``method``; only names and headers are read.
 
-    ``options`` are parameters of the learner. ``source`` holds pictures, for which ``extractor`` is
-    whitened-scattering unless given and ``top`` is the value of white, or features (n, d) of length
-    ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
-    The names of class folders do not travel unless ``public_names`` declares them public.
-    ``audited`` will learn further models, which are attacked and not kept, ``shadows`` of them for attacks by
-    shadow models. Unless neighbours are given, those of the budget that is to pay are taken (``payment``).
+    ``options`` are parameters of the learner; all others are those of :func:`sfumato.learn`. Unless
+    neighbours are given, those of the budget that pays are taken.
     """
     kind = kind_of_learner(method)
     options = under_budget(kind, options, payment)
@@ -256,7 +228,7 @@ def open_learning(
         if reach is not None:
             raise BadInput(
                 f"`reach` is for features, and {found.path.name} holds pictures: every extractor gives "
-                "features of length 1 or less.",
+                "features of norm 1 or less.",
                 parameter="reach",
             )
         facts = facts_of(found, classes=classes, top=top)
@@ -265,38 +237,20 @@ def open_learning(
             found.shape, make_extractor(extractor or "whitened-scattering", found.shape), facts.top
         )
     learner = make_learner(method, options, classes=classes, reach=reach, randomness=randomness)
-    names = names_of(found, learner.classes)
-    ignored, asked = unheeded(kind, options), (options.get("epsilon"), options.get("delta"))
+    epsilon, delta = options.get("epsilon"), options.get("delta")
     return Learning(
-        found,
-        method,
-        learner,
-        inputs,
-        records_of(found),
-        names,
-        top,
-        ignored,
-        audited,
-        checked_shadows(shadows),
-        (1.0 if asked[0] is None else asked[0], DELTA if asked[1] is None else asked[1]),
-    )
-
-
-def plan_learning(
-    learning: Learning, *, dataset: str | None = None, ledger: Ledger | None = None, uncharged: bool = False
-) -> Plan:
-    """What the model would promise and cost; nothing but names and headers was read."""
-    statement, inputs = learning.statement, learning.inputs
-    statement.forewarn()
-    return Plan(
-        source=str(learning.source.path),
-        rows=learning.records,
-        columns=inputs.dimension,
-        statement=statement,
-        grouped=groups_of(learning.proven),
-        expected=(),
-        cost=cost_of(statement, Payment(dataset, ledger, uncharged=uncharged)),
-        what=f"{_classifier(learning)} of {learning.records:,} {inputs.what}",
+        source=found,
+        audited=audited,
+        payment=payment or Payment(),
+        method=method,
+        asked=learner,
+        inputs=inputs,
+        records=records_of(found),
+        class_names=names_of(found, learner.classes),
+        top=top,
+        unheeded=unheeded(kind, options),
+        shadows=checked_shadows(SHADOWS if shadows is None else shadows),
+        promise=(1.0 if epsilon is None else epsilon, DELTA if delta is None else delta),
     )
 
 
@@ -307,83 +261,107 @@ def learn(
     *,
     test: str | os.PathLike[str] | None = None,
     page: str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    uncharged: bool = False,
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Learned:
-    """Learn a model from private records and keep it in the folder ``output``.
+    """Train a model on private records and write it to the folder ``output``.
 
     ``test`` is a dataset of records that are not protected, on which accuracy is measured; ``page`` is where
-    a report goes. ``dataset`` is charged in ``ledger`` before the fit, unless ``uncharged``. The
-    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
-    the input, and :class:`~sfumato.reports.VerificationFailed` where the audit contradicts the proof beyond
-    doubt.
+    a report goes. The certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is wrong with the
+    input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond doubt.
     """
     target, tell = Path(output), report or silent
     run = _Run(learning, target, test, None if page is None else Path(page))
-    done = release(run, Payment(dataset, ledger, uncharged=uncharged), keys, tell)
-    leakage = () if run.audit.attacks is None else run.audit.attacks.classes
+    done = release(run, learning.payment, keys, tell)
+    audit = run.audit
+    leakage = () if audit.attacks is None else audit.attacks.classes
     classes = class_views(learning.learner, leakage, learning.class_names, *learning.promise)
     accuracy = None if run.held is None else run.held.accuracy(learning.learner)
     if run.page is not None:
-        tell("writing the report", None)
-        try:
-            write_learning_report(run.page, target.name, run.audit, classes, accuracy)
-        except BadInput as error:
-            raise error.at(f"{target.name} is kept, and its report is not") from None
-    said = (*learning.warnings, *run.audit.statement.warnings)
-    folders = owned_names(learning.source)
-    return Learned(target, done, run.audit, classes, learning.class_names, said, accuracy, run.page, folders)
+        write_owner_report(
+            run.page, "Model report", lambda: _entry(target.name, audit, classes, accuracy), target, tell
+        )
+    return Learned(
+        output=target,
+        certified=done,
+        statement=audit.statement,
+        findings=audit.findings,
+        class_names=learning.class_names,
+        page=run.page,
+        folders=owned_names(learning.source),
+        audit=audit,
+        classes=classes,
+        warnings=(*learning.warnings, *audit.statement.warnings),
+        accuracy=accuracy,
+    )
 
 
-class _Run(Kind[Spending]):
-    """One fit of ``learning``, kept in the folder ``target``."""
+def _entry(name: str, audit: ModelAudit, classes: ClassViews, accuracy: Accuracy | None) -> Entry:
+    """Return what a report says about a model called ``name``; it shows no record."""
+    measures: list[dict[str, Any]] = []
+    if accuracy is not None:
+        note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
+        measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
+    remarks = [f"noise of Theorem 3: {classes.missing}"] if classes.missing else []
+    useful = {"measures": measures, "remarks": remarks}
+    return Entry(name, audit.statement, audit.findings, utility=useful, classes=classes.tables())
+
+
+class _Run(FittedKind):
+    """One fit of ``learning``, written to the folder ``target``."""
 
     held: HeldOut | None = None
 
     def __init__(
         self, learning: Learning, target: Path, test: str | os.PathLike[str] | None, page: Path | None
     ) -> None:
-        self.learning, self._target, self._test, self.page = learning, target, test, page
-        self.output, self.name, self.price = target / MANIFEST, target.name, learning.statement
+        super().__init__(learning, target, target / MANIFEST, learning.learner.randomness)
+        self.learning, self._test, self.page = learning, test, page
         self.audit = ModelAudit(self.price, self.price)
-        randomness = learning.learner.randomness
-        self.reproducible = randomness is not None and randomness.reproducible
-        self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
         check_apart(learning.source.path, target)
-        if self.checkpoint is None or not self.checkpoint.exists:  # otherwise its output may stand
+        if not self.begun:
             check_new_folder(target)
         if page is not None:
             check_page(learning.source.path, target, page)
         imported("safetensors.numpy", None, "keeping a model")  # missed after the fit it would be too late
 
     def check(self, content: Content, report: Report) -> None:
-        learning, classes = self.learning, len(self.learning.class_names)
+        learning = self.learning
         if self._test is not None:
-            words: Any = {"top": learning.top, "report": report}
-            self.held = read_held_out(self._test, learning.source, learning.inputs, classes, **words)
+            self.held = read_held_out(
+                self._test,
+                learning.source,
+                learning.inputs,
+                len(learning.class_names),
+                top=learning.top,
+                report=report,
+            )
         self._data = learning.data(report, content)
-        rehearse(learning.learner, learning.inputs.dimension)
+        _rehearse(learning.learner, learning.inputs.dimension)
 
     def draw(self, pay: Spending, report: Report) -> None:
         added, learner, words = pay(), self.learning.learner, dict[str, Any]()
         if self.checkpoint is not None:
             words["sums"] = self.checkpoint.sums(learner.randomness, report)
-        with _told_before():
+        with _without_warnings():
             learner.fit(*self._data, report=report, **words)
         # A learner that promises nothing may have more to say about itself by now.
         statement = replace(self.price, notes=(*self.learning.statement.notes, *added))
         self.audit = ModelAudit(statement, statement)
 
     def judge(self, report: Report) -> None:
-        learning, statement = self.learning, self.audit.statement
+        learning = self.learning
         if learning.audited:
-            words: Any = {"chance": learning.slack, "shadows": learning.shadows, "report": report}
-            with _told_before():
-                self.audit = audited_model(statement, learning.learner, *self._data, **words)
+            with _without_warnings():
+                self.audit = audited_model(
+                    self.audit.statement,
+                    learning.learner,
+                    *self._data,
+                    chance=learning.slack,
+                    shadows=learning.shadows,
+                    report=report,
+                )
 
     def write(self, certify: Certify, report: Report) -> None:
         learning = self.learning
@@ -391,19 +369,28 @@ class _Run(Kind[Spending]):
         write_model(model, self._target, certify)
 
     def released(self) -> Protected:
-        rows, columns = len(self.learning.class_names), self.learning.inputs.dimension
-        return Protected(
-            self.output, self.audit.open_to_all, rows, columns, (), what=_classifier(self.learning)
-        )
+        learning, classes = self.learning, len(self.learning.class_names)
+        columns = learning.inputs.dimension
+        return Protected(self.output, self.audit.open_to_all, classes, columns, (), what=learning.what)
+
+
+def _rehearse(learner: Learner, dimension: int) -> None:
+    """Fit a copy of ``learner`` to a few made-up records, so that parameters it refuses cost nothing.
+
+    Some parameters are refused only by a fit; a fit to private records would be paid for.
+    """
+    count = 2 * learner.classes
+    made_up = np.zeros((count, dimension))
+    made_up[np.arange(count), np.arange(count) % dimension] = getattr(learner, "reach", 1.0)
+    twin = type(learner)(**learner.public(), randomness=learner.randomness)
+    if not twin.guarantee().proves_nothing:
+        with _without_warnings(Forewarning):  # so few records would be warned of
+            twin.fit(made_up, np.arange(count) % learner.classes)
 
 
 @contextmanager
-def _told_before() -> Iterator[None]:
-    """Without warnings, which were said before anything was read."""
+def _without_warnings(category: type[Warning] = UserWarning) -> Iterator[None]:
+    """Ignore warnings of ``category``, which were printed before anything was read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", category)
         yield
-
-
-def _classifier(learning: Learning) -> str:
-    return f"a classifier of {len(learning.class_names)} classes by {learning.inputs.dimension:,} features"

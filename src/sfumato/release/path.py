@@ -1,17 +1,27 @@
 """The one path every release takes: open, check, (pay, draw)+, judge, write, certify.
 
 A *kind* of release (a file, a folder, an object of the proxy, a model, a publication, a federated run)
-supplies the stages; the path alone pays and certifies. From that, for every kind:
+supplies the stages; the path alone pays and certifies. This gives, for every kind:
 
 1. *A refusal costs nothing.* All that can be refused is refused when the kind is opened, by the budget, or by
    ``check``, which reads everything. After payment nothing about the data can stop a release.
 2. *A spend is durable before anything is drawn.* ``draw`` is handed ``pay`` and calls it before its first
    noise: a crash may waste budget, it never leaves an unpaid release.
 3. *A paid release appears*, unless ``judge``, an audit, refutes what is stated; the δ that such a silence
-   costs was set aside in the price (:mod:`~sfumato.release.audit_slack`).
+   costs was reserved in the price (:mod:`~sfumato.release.audit_slack`).
 4. *The certificate stands before the output* (decision 006), and is kept beside the row that paid.
-5. *What was interrupted is resumed* where the kind keeps a :mod:`~sfumato.release.checkpoint`: no noised sum
-   is drawn twice, and one spend has one output.
+5. *What was interrupted is resumed* if the kind keeps a :mod:`~sfumato.release.checkpoint`: no noised sum is
+   drawn twice, and one spend has one output.
+
+**Payment.** A release that names a dataset is charged to that dataset's budget. A dataset without a budget is
+refused, since a misspelt name would otherwise release for nothing. Whoever names a dataset and wants nothing
+charged says so (``uncharged``): the certificate then names the dataset, and the statement says that it did
+not pay. A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same
+bytes. Its row remembers, under the secret of the noise, the content and every parameter that shapes the
+noise: what would be drawn anew is refused rather than released for nothing. A long job sets its price aside
+when it is accepted (a hold) and pays by committing the hold, which is durable before any noise is drawn. A
+hold is settled once, by a commit or by being given back: one that was given back never drew, and one that was
+committed pays for what is drawn.
 """
 
 from __future__ import annotations
@@ -19,21 +29,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 import sfumato
-from sfumato.io import First, reserved
-from sfumato.mechanisms import ExpectedError, Mechanism
+from sfumato.errors import BadInput, RequestReused
+from sfumato.ledger import BudgetRefused, printable_name
 from sfumato.noise import Keyed
-from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, Unit, printable
-from sfumato.release.payment import Content, Paid, Spending, terms_of
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.reports import (
     Certificate,
     KeyRing,
@@ -44,27 +55,325 @@ from sfumato.reports import (
 )
 
 if TYPE_CHECKING:
+    from sfumato.ledger import Entry, Ledger
     from sfumato.release.checkpoint import Checkpoint
 
-__all__ = ["OneFile", "Protected", "Report", "SourceFile", "release", "silent"]
+__all__ = [
+    "HeldPayment",
+    "Payment",
+    "Protected",
+    "Report",
+    "release",
+    "silent",
+    "terms_of",
+]
 
+#: The ledger row that paid, if one did, as certificates name it.
+Paid = Mapping[str, Any] | None
 #: Makes the certificate of the bytes in a file, and keeps it beside what was paid.
 Certify = Callable[[Path], bytes]
 #: Called with the stage of the work and the share of it that is done, None while that is not known.
 Report = Callable[[str, float | None], None]
 
+_UNCHARGED = "not charged to the budget of the dataset, as was asked for"
+
 
 def silent(stage: str, share: float | None) -> None:
-    """Progress that nobody is told."""
+    """Report progress to nobody."""
+
+
+class Content:
+    """A digest of what is released; under the secret of the noise it tells contents apart, and no more."""
+
+    def __init__(self) -> None:
+        self._digests: list[hashlib._Hash] = []
+
+    def add(self, *parts: NDArray[Any]) -> None:
+        """Add more rows of the content, in order; how the rows are cut into parts makes no difference."""
+        if not self._digests:
+            # The same bytes are other records when they are cut into columns in another way.
+            heads = [f"{part.dtype.str} {part.shape[1:]} " for part in parts]
+            self._digests = [hashlib.sha256(head.encode()) for head in heads]
+        for digest, part in zip(self._digests, parts, strict=True):
+            digest.update(part.tobytes())
+
+    def digest(self, terms: Mapping[str, Any]) -> bytes:
+        """Return one digest of everything that was added and of the JSON values ``terms``.
+
+        Two spellings of one number (1 and 1.0) are the same terms.
+        """
+        digests = [digest.hexdigest() for digest in self._digests]
+        text = json.dumps([_canonical(terms), digests], sort_keys=True)
+        return hashlib.sha256(text.encode()).digest()
+
+    def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
+        """Return what :meth:`digest` tells apart, and the stream version; for nobody without the secret."""
+        return noise.commitment(self.digest({**terms, "streams": noise.streams}))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _canonical(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what shapes the noise of a release, as JSON values: the statement's terms, and ``declared``.
+
+    Another version of the package draws the same noise, as long as the mechanism's version stays.
+    """
+    if statement.terms is None:  # by the names in the statement, a renamed parameter would change digests
+        raise ValueError(f"the statement of {statement.mechanism} has no terms to commit to.")
+    return {**statement.terms, "declared": declared}
+
+
+def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Guarantee, str]:
+    """Return the guarantee whose ε was typed to get ``statement``, and in words whose ε that is.
+
+    If the costs of many files are ``added``, it is that of each file, if they all promise the same, and
+    otherwise no single ε. A mechanism that makes an ε of its own of what is typed, such as a range, says so.
+    """
+    each = {one.proven for one in added} if len(added) > 1 else {statement.proven}
+    if len(each) > 1:
+        return statement.proven, f"of all {len(added)} files together"
+    (headline,) = each
+    typed = statement.parameters.get("epsilon", headline.epsilon())
+    as_typed = isinstance(typed, int | float) and math.isclose(typed, headline.epsilon(), rel_tol=1e-3)
+    whose = f"in each of the {len(added)} files" if len(added) > 1 else "of this kind"
+    return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
+
+
+@dataclass(frozen=True)
+class Payment:
+    """Where a release is charged: to nobody, or to ``dataset`` in ``ledger``, once for each ``request``.
+
+    ``uncharged`` says that the dataset is named and does not pay.
+    """
+
+    dataset: str | None = None
+    ledger: Ledger | None = None
+    request: str | None = None
+    uncharged: bool = False
+
+    def __post_init__(self) -> None:
+        name = self.dataset
+        if isinstance(self.ledger, str | os.PathLike):
+            raise BadInput(
+                "`ledger` was given as text: give the open ledger, as in `ledger=sf.Ledger(url)`.",
+                parameter="ledger",
+            )
+        if name is not None:
+            printable_name(name)
+        if self.request is not None and self.payer is None:
+            raise BadInput(
+                "`request` is paid from a budget: name its `dataset` and `ledger`.", parameter="request"
+            )
+        if name is not None and self.ledger is None and not self.uncharged:
+            raise BudgetRefused(
+                f"the dataset {name!r} came without a ledger whose budget could pay; give the ledger, or say "
+                "that nothing is charged with uncharged=True.",
+                0.0,
+            )
+
+    @property
+    def payer(self) -> tuple[Ledger, str] | None:
+        """The ledger and the dataset that pay; None if nothing is charged."""
+        if self.ledger is None or self.dataset is None or self.uncharged:
+            return None
+        return self.ledger, self.dataset
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the statement of a release says about its payment."""
+        return (_UNCHARGED,) if self.dataset is not None and self.payer is None else ()
+
+    @property
+    def lacks_budget(self) -> bool:
+        """Whether a dataset is to pay that has no budget."""
+        return self.payer is not None and not self.payer[0].has(self.payer[1])
+
+    @property
+    def neighbours(self) -> str | None:
+        """The neighbours of the budget that pays; None if there is none."""
+        if self.payer is None or self.lacks_budget:
+            return None
+        ledger, dataset = self.payer
+        return ledger.counted(dataset)[1]
+
+    def require_budget(self, guarantee: Guarantee | None = None) -> None:
+        """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""
+        if self.payer is not None:
+            ledger, dataset = self.payer
+            ledger.require_open(dataset, guarantee)
+
+    def paid_for(self, certificate: bytes, keys: KeyRing) -> bool:
+        """Return whether this request paid for the release of ``certificate``, signed by one of ``keys``."""
+        if self.payer is None or self.request is None:
+            return False
+        ledger, dataset = self.payer
+        try:
+            row = Certificate.read(certificate, keys.trusted()).ledger
+        except VerificationFailed:
+            return False
+        entry = None if row is None else ledger.find(row["hash"])
+        return entry is not None and (entry.dataset, entry.key) == (dataset, self.request)
+
+    def noise(self, keyed: Keyed | None) -> Keyed | None:
+        """Return the keyed noise of a request; repeated with fresh noise, it would draw anew, unpaid."""
+        if self.request is None:
+            return None
+        if keyed is None:
+            raise BadInput(
+                "a request that may be repeated needs keyed noise: randomness=sf.Keyed(…).",
+                parameter="randomness",
+            )
+        return keyed
+
+    def charged(self, statement: Statement) -> Guarantee:
+        """Return what the budget has to pay: the guarantee of its unit, if the statement has several."""
+        if self.payer is None or not statement.also_proven or self.lacks_budget:
+            return statement.proven  # a missing budget is refused when it is charged
+        ledger, dataset = self.payer
+        counted = ledger.counted(dataset)
+        parts = (statement.proven, *statement.also_proven)
+        fitting = (part for part in parts if (str(part.unit), str(part.neighbours)) == counted)
+        return next(fitting, statement.proven)
+
+    def paying(self, kind: Kind[Any], content: Content) -> Spending:
+        """Return what pays for ``kind``, whose ``content`` is not read yet; refuse what no budget can pay."""
+        return Spending(self, kind, content)
+
+    def pay(self, kind: Kind[Any], content: Content, noise: Keyed | None) -> Paid:
+        """Spend the price of ``kind``, durably, and return the ledger row that says so, if there is a payer.
+
+        The row of a run with a checkpoint is found if the run was paid for before. A request whose ``noise``
+        is keyed finds its row, and gives the same bytes, whether or not there is a record of the run: it
+        needs no lease, and a record of something else is begun anew.
+        """
+        run, row = kind.checkpoint, None
+        if run is not None:
+            who = None if self.payer is None else [self.payer[0].identity, self.payer[1]]
+            wanted = {"statement": kind.price.to_dict(), "name": kind.name, "payer": who}
+            leased = self.payer is not None and noise is None
+            run.begin(content.digest({}), wanted, key=self.request, paid=leased)
+        if self.payer is not None:
+            ledger, dataset = self.payer
+            told = None if run is None else run.commitment
+            if noise is not None:
+                told = content.commitment(noise, terms_of(kind.price, None if run else kind.declared))
+            row = _row(self._entry(ledger.spend, kind, told, self.request if run is None else run.request))
+            if run is not None and noise is None:
+                run.settle(ledger, dataset, row["number"])
+                kept = None if run.resumed is None else ledger.certificates(dataset).get(row["number"])
+                run.kept = None if kept is None else kept.encode()
+                return row
+        if run is not None:
+            run.settle()
+        return row
+
+    def _entry(self, add: Callable[..., Entry], kind: Kind[Any], told: str | None, key: str | None) -> Entry:
+        """Return the ledger entry that ``add`` makes of the price of ``kind``, whose content ``told`` names.
+
+        Raises :class:`~sfumato.errors.RequestReused` if ``key`` was used for something else.
+        """
+        purpose = kind.name if told is None else f"{kind.name} (content {told})"
+        asked = asked_for(kind.price, kind.added)
+        entry = add(self.dataset, self.charged(kind.price), purpose, key, asked=asked)
+        if entry.purpose != purpose:
+            raise RequestReused(
+                f"request {entry.key!r} was made from other content, with other parameters or under "
+                "another name; give what has changed a new request."
+            )
+        return entry
+
+    def keep(self, paid: Paid, certificate: bytes, run: Checkpoint | None = None) -> bytes:
+        """Keep ``certificate`` beside the row that paid for its release, and return it.
+
+        Of a ``run`` the first one stays, and another one is refused.
+        """
+        if paid is not None and self.payer is not None:
+            ledger, dataset = self.payer
+            holder = None if run is None else run.holder
+            kept = ledger.keep_certificate(dataset, paid["number"], certificate.decode(), holder)
+            if kept != certificate.decode():
+                raise BadInput(
+                    f"row {paid['number']} of {dataset!r} paid for another output before, whose certificate "
+                    "the ledger keeps: one spend has one output."
+                )
+        return certificate
+
+
+class Spending:
+    """``pay`` of one release: spends its price at once, durably, when it is called."""
+
+    def __init__(self, payment: Payment, kind: Kind[Any], content: Content) -> None:
+        if payment.lacks_budget:
+            payment.require_budget(kind.promised())
+        self._payment, self._kind, self._content = payment, kind, content
+        without = kind.checkpoint is not None and kind.keyed is None
+        self._noise = None if without else payment.noise(kind.keyed)
+        self.row: Paid = None
+
+    def __call__(self) -> tuple[str, ...]:
+        """Spend the price, unless the run was paid for before; return what the statement has to add."""
+        self.row = self._payment.pay(self._kind, self._content, self._noise)
+        return self._payment.notes
+
+    def keep(self, certificate: bytes) -> bytes:
+        """Keep ``certificate`` beside the row that paid, and return it."""
+        run = self._kind.checkpoint if self._noise is None else None
+        return self._payment.keep(self.row, certificate, run)
+
+
+@dataclass(frozen=True)
+class HeldPayment(Payment):
+    """A payment that was, or is to be, set aside as the hold with this ``key`` of the ledger.
+
+    ``body`` is a digest of the file that is released, which stands for its content: a hold is made before the
+    file was read. ``before`` is called just before the hold is committed, and refuses by raising.
+    """
+
+    key: str = ""
+    body: bytes = b""
+    before: Callable[[], None] = lambda: None
+
+    def hold(self, kind: Kind[Any]) -> Entry:
+        """Set the price of ``kind`` aside; asked again, return the same hold, unless it was given back."""
+        assert self.ledger is not None
+        noise, told = self.noise(kind.keyed), None
+        if noise is not None:
+            content = Content()
+            content.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
+            told = content.commitment(noise, terms_of(kind.price, kind.declared))
+        return self._entry(self.ledger.hold, kind, told, self.key)
+
+    def pay(self, kind: Kind[Any], content: Content, noise: Keyed | None) -> Paid:
+        """Commit the hold, durably, and return its row, which says what was paid for.
+
+        A hold that was given back meanwhile is refused, and so is one that was for something else.
+        """
+        assert self.payer is not None
+        ledger, dataset = self.payer
+        entry = self.hold(kind)
+        self.before()
+        ledger.commit(dataset, entry.number)
+        return _row(entry)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    """Return ``entry`` as certificates name it."""
+    return {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
 
 @dataclass(frozen=True)
 class Protected:
     """What ``protect`` wrote, what was left out of it, and the ledger row that paid for it, if one did.
 
-    ``what`` names for people what was released, where it is not a number of records; ``place`` is where it
-    stands, where that is not ``output``: in an object store. ``name`` is what its certificate calls it, where
-    that is not the name of ``output``.
+    ``what`` names for people what was released, if it is not a number of records; ``place`` is where it
+    stands, if that is not ``output``: in an object store. ``name`` is what its certificate calls it, if that
+    is not the name of ``output``.
     """
 
     output: Path
@@ -106,7 +415,7 @@ class Protected:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines; ``epsilon`` is None where nothing finite is proven."""
+        """Return JSON values; ``epsilon`` is None if nothing finite is proven."""
         epsilon = self.statement.proven.epsilon()
         finite = math.isfinite(epsilon)
         return {
@@ -125,7 +434,7 @@ class Protected:
         }
 
     def certified(self, written: Path, signer: SigningKey | None) -> bytes:
-        """The certificate of the bytes in ``written``, signed if there is somebody who signs."""
+        """Return the certificate of the bytes in ``written``, signed if there is a ``signer``."""
         certificate = Certificate(
             file_name=self.name or self.output.name,
             sha256=file_digest(written),
@@ -140,99 +449,6 @@ class Protected:
         return certificate.unsigned() if signer is None else certificate.signed(signer)
 
 
-_READ_BYTES = 1 << 20
-
-
-class SourceFile(ABC):
-    """One file, or a range of its rows, and the mechanism that it goes through.
-
-    To open one prepares the mechanism: what can be refused from parameters and shape alone is refused there,
-    so that a plan, a hold and a payment are only ever made for what can be drawn.
-
-    ``statement`` is what its release will state. ``rows`` is how many records it holds, None where only
-    reading tells; ``values`` is how many numbers each has. ``what`` names for people what is released, where
-    that is not a number of records; ``left_out`` names what is not. ``declared`` holds as JSON values what
-    shapes the noise beside the statement's parameters.
-    """
-
-    path: Path
-    mechanism: Mechanism
-    statement: Statement
-    values: int
-    rows: int | None = 1
-    what: str | None = None
-    left_out: tuple[str, ...] = ()
-    declared: Mapping[str, Any] | None = None
-
-    @abstractmethod
-    def fits(self, output: Path) -> None:
-        """Refuse an ``output`` whose format cannot hold the release; nothing has been read or paid yet."""
-
-    @abstractmethod
-    def expected(self) -> tuple[ExpectedError, ...]:
-        """The error to expect, as far as the mechanism can tell."""
-
-    @abstractmethod
-    def check(self, report: Report, content: Content | None = None) -> None:
-        """Read all of it, which refuses what cannot be released; draws no noise.
-
-        All that it holds is added to ``content``, where that is asked for.
-        """
-
-    @abstractmethod
-    def most_bytes(self, output: Path) -> int:
-        """An upper bound of the size of the release at ``output``, once all of the file was checked."""
-
-    def alike(self, output: Path) -> object:
-        """What files that can be drawn together have in common; None where each is drawn alone."""
-        return None
-
-    @abstractmethod
-    def write(self, output: Path, first: First | None, report: Report) -> None:
-        """Draw the release and let it appear at ``output``, in the format its name says, after ``first``."""
-
-
-class MediaFile(SourceFile):
-    """A picture, a sound or a video; nothing of it but its pixels and samples is released: no metadata."""
-
-    what: str
-
-    @abstractmethod
-    def decode(self, report: Report) -> None:
-        """Decode all of it, which refuses what cannot be released; draws no noise."""
-
-    def expected(self) -> tuple[ExpectedError, ...]:
-        """The error to expect, as far as the mechanism can tell."""
-        return self.mechanism.expected_error(self.values)
-
-    def check(self, report: Report, content: Content | None = None) -> None:
-        """Decode it; to ``content`` the digest of the file is added."""
-        self.decode(report)
-        if content is not None:
-            content.add(np.frombuffer(digest_of(self.path), np.uint8).reshape(1, -1))
-
-
-def per_item(statement: Statement) -> Statement:
-    """``statement`` of a file that is one clip, with what it proves of the clip said of the item as well.
-
-    So a budget that counts items pays for sounds and videos as it does for pictures.
-    """
-    stated = {part.unit.name: part for part in (statement.proven, *statement.also_proven)}
-    if "item" in stated or "clip" not in stated:
-        return statement
-    item = replace(stated["clip"], unit=Unit("item"))
-    return replace(statement, also_proven=(*statement.also_proven, item))
-
-
-def digest_of(path: Path) -> bytes:
-    """The SHA-256 of the bytes at ``path``."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_READ_BYTES):
-            digest.update(block)
-    return digest.digest()
-
-
 class Pay(Protocol):
     """What pays for one release. The kind calls it, or has it called for each round, before it draws."""
 
@@ -241,7 +457,7 @@ class Pay(Protocol):
         """The ledger row that the certificate names, if there is one."""
 
     def keep(self, certificate: bytes) -> bytes:
-        """Remember ``certificate`` beside what was paid; returns it."""
+        """Keep ``certificate`` beside what was paid, and return it."""
 
 
 _Pay = TypeVar("_Pay", bound=Pay)
@@ -256,7 +472,7 @@ class Payer(Protocol[_Pays]):
         """The dataset that is charged, or named."""
 
     def paying(self, kind: Kind[Any], content: Content) -> _Pays:
-        """What pays for ``kind``, whose ``content`` is not read yet; refuses what no budget could pay."""
+        """Return what pays for ``kind``, whose ``content`` is not read yet; refuse what no budget can pay."""
 
 
 class Kind(ABC, Generic[_Pay]):
@@ -264,8 +480,8 @@ class Kind(ABC, Generic[_Pay]):
 
     ``output`` is the file that the certificate stands beside. ``name`` is what the ledger's row calls the
     release. ``price`` is what it will state, as far as the budget pays for it; ``added`` are the statements
-    of the files whose costs add up to it, where it is of many. ``keyed`` is its noise, where that is keyed,
-    and ``declared`` what shapes it beside the parameters. Noise that is ``reproducible`` is not signed for.
+    of the files whose costs add up to it, if it is of many. ``keyed`` is its noise, if that is keyed, and
+    ``declared`` what shapes it beside the parameters. Noise that is ``reproducible`` is not signed for.
     ``checkpoint`` is that of a run which can be resumed: its ``check`` adds all data to the content, and its
     ``draw`` draws by the sums of the checkpoint alone, once it has paid.
     """
@@ -283,11 +499,11 @@ class Kind(ABC, Generic[_Pay]):
     def check(self, content: Content, report: Report) -> None:
         """Read all of it, which refuses what cannot be released.
 
-        It is added to ``content`` where the noise is keyed or a checkpoint is kept.
+        It is added to ``content`` if the noise is keyed or a checkpoint is kept.
         """
 
     def promised(self) -> Guarantee | None:
-        """What a budget would have to pay, before anything is read; None where that is not known."""
+        """Return what a budget would have to pay, before anything is read; None if that is not known."""
         return self.price.proven
 
     def forewarn(self) -> None:
@@ -295,7 +511,7 @@ class Kind(ABC, Generic[_Pay]):
         self.price.forewarn()
 
     def room(self) -> AbstractContextManager[None]:
-        """Room for the output, while the block lasts; refuses where there is none."""
+        """Reserve room for the output while the block lasts; refuse if there is none."""
         return nullcontext()
 
     @abstractmethod
@@ -303,7 +519,7 @@ class Kind(ABC, Generic[_Pay]):
         """Pay, then draw; a kind that streams draws as it writes."""
 
     def judge(self, report: Report) -> None:
-        """Raise :class:`~sfumato.reports.VerificationFailed` where an audit refutes what is stated."""
+        """Raise :class:`~sfumato.reports.VerificationFailed` if an audit refutes what is stated."""
 
     @abstractmethod
     def write(self, certify: Certify, report: Report) -> None:
@@ -311,7 +527,7 @@ class Kind(ABC, Generic[_Pay]):
 
     @abstractmethod
     def released(self) -> Protected:
-        """What was released; asked for once it is written, and completed with what paid for it."""
+        """Return what was released; called once it is written, and completed with what paid for it."""
 
 
 def release(
@@ -320,7 +536,7 @@ def release(
     """Take ``kind`` along the path: ``payer`` pays for it, and the key in ``keys`` signs for it.
 
     Raises :class:`~sfumato.errors.BadInput` or :class:`~sfumato.ledger.BudgetRefused`, having spent nothing
-    and left no output, where something is wrong with the input or the budget.
+    and left no output, if something is wrong with the input or the budget.
     """
     content = Content()
     pay = payer.paying(kind, content)
@@ -344,66 +560,3 @@ def release(
         if not (stands and done().certified(kind.output, signer) == before):
             kind.write(lambda written: pay.keep(done().certified(written, signer)), report)
         return done()
-
-
-class OneFile(Kind[Spending]):
-    """One file, drawn as it is written.
-
-    ``room_for`` is told how many bytes the output has at the most, and refuses by raising. ``shown`` is the
-    name that the certificate has, ``price`` what is charged where that is for more than this file (nested
-    tiers), ``notes`` what the statement adds.
-    """
-
-    def __init__(
-        self,
-        file: SourceFile,
-        output: Path,
-        *,
-        room_for: Callable[[int], None] | None = None,
-        name: str | None = None,
-        shown: str | None = None,
-        price: Statement | None = None,
-        declared: Mapping[str, Any] | None = None,
-        keyed: Keyed | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        self._file, self.output, self._room_for, self._shown = file, output, room_for, shown
-        self.name, self.price, self._notes = name or output.name, price or file.statement, notes
-        self.declared = file.declared if declared is None else declared
-        self.keyed = file.mechanism.keyed if keyed is None else keyed
-        self.reproducible = file.mechanism.reproducible
-        file.fits(output)
-
-    def check(self, content: Content, report: Report) -> None:
-        """Read the file; keyed noise is refused where it was drawn for other content."""
-        self._file.check(report, None if self.keyed is None else content)
-        if self.keyed is not None:
-            # As the noise will tell contents apart when it is drawn: by the mechanism's terms alone.
-            terms = json.dumps(terms_of(self.price), sort_keys=True)
-            self.keyed.keep_to(terms.encode(), content.digest({"declared": self.declared}))
-
-    @contextmanager
-    def room(self) -> Iterator[None]:
-        """Room on the disk, taken before anything is paid."""
-        size = self._file.most_bytes(self.output)
-        if self._room_for is not None:
-            self._room_for(size)
-        with reserved(self.output, size):
-            yield
-
-    def draw(self, pay: Spending, report: Report) -> None:
-        """Pay; noise is drawn as the file is written."""
-        self._notes += pay()
-
-    def write(self, certify: Certify, report: Report) -> None:
-        """Draw the release and let it appear."""
-        self._file.write(self.output, (certificate_file(self.output), certify), report)
-
-    def released(self) -> Protected:
-        """Asked for once all is written: only then it is known how many rows a CSV had."""
-        file = self._file
-        statement = replace(file.statement, notes=(*file.statement.notes, *self._notes))
-        rows = 0 if file.rows is None else file.rows
-        return Protected(
-            self.output, statement, rows, file.values, file.left_out, what=file.what, name=self._shown
-        )

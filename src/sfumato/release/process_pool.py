@@ -1,7 +1,7 @@
-"""Worker processes of this machine: each gets work once, then a few pieces at a time.
+"""Worker processes of this machine, each of which gets work once, then a few pieces at a time.
 
-Workers are started anew, never forked: a fork of a process with threads may wait for a lock for ever. They
-are programs of their own that import nothing of whoever starts them, so a script needs no guard around its
+Workers are spawned, never forked: a fork of a process with threads may wait for a lock for ever. They are
+programs of their own that do not import the script that starts them, so a script needs no guard around its
 main part. A worker uses one processor: linear algebra and image libraries in it start no threads.
 
 **No key enters a worker.** The secret of keyed noise stays here; a worker asks for the AES keys of the units
@@ -9,7 +9,7 @@ that it draws (:func:`sfumato.noise.ask_for_keys`). It signs nothing.
 
 A worker ends when this process closes its end of their connection, and when this process or the thread that
 started it ends in any way, also by a kill. What it was writing then is removed or, after a kill of the worker
-itself, lies under a hidden name until the output is swept.
+itself, has a hidden name until the output is cleaned.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WorkerLost(SfumatoError):
 
 
 class ProcessPool:
-    """``count`` workers, which are started now and stay until the pool is closed, or nobody holds it."""
+    """``count`` workers, which are started now and stay until the pool is closed or garbage-collected."""
 
     def __init__(self, count: int) -> None:
         self._workers = [_Worker() for _ in range(count)]
@@ -70,9 +70,9 @@ class ProcessPool:
         self._close()
 
     def each(self, work: Sent, parts: Sequence[Sequence[Any]], take: Callable[[list[Any]], None]) -> bool:
-        """Call ``take`` with what ``outcomes`` of the work gives for each of ``parts``; False if it cannot.
+        """Call ``take`` with the outcomes of the work on each of ``parts``; return False if it cannot.
 
-        It cannot where a worker fails to load the work, such as a class of the script that is running; then
+        It cannot if a worker fails to load the work, such as a class of the script that is running; then
         nothing has been done.
         """
         with ThreadPoolExecutor(len(self._workers)) as threads:
@@ -84,13 +84,13 @@ class ProcessPool:
                 for talk in talks:
                     talk.result()
             except BaseException:
-                # Whoever stops this, or fails, is told when nobody writes any more.
+                # An error is raised when no worker writes any more.
                 self.close()
                 raise
         return True
 
     def _loaded(self, work: Sent, threads: ThreadPoolExecutor) -> bool:
-        """Whether all workers have ``work`` now; one that could not even start is none."""
+        """Return whether all workers have ``work`` now; one that could not start has not."""
         try:
             return all(list(threads.map(lambda worker: worker.load(work), self._workers)))
         except WorkerLost:
@@ -99,7 +99,7 @@ class ProcessPool:
 
 
 class Sent:
-    """Work in the form in which it is sent, and the keyed noise whose keys workers may ask for."""
+    """Pickled work, and the keyed noise whose keys workers may ask for."""
 
     def __init__(self, work: object) -> None:
         self.noise: list[Keyed] = []
@@ -108,10 +108,7 @@ class Sent:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a worker: that of this process without settings of ours.
-
-    These may hold secrets, such as the passphrase of the signing key or the URL of a ledger.
-    """
+    """Return the environment of a worker: that of this process without our settings, which hold secrets."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SFUMATO_")}
     return kept | dict.fromkeys(_ONE_THREAD, "1")
 
@@ -136,9 +133,9 @@ class _Worker:
         self._noise: list[Keyed] = []
 
     def load(self, work: Sent) -> bool:
-        """Send ``work``; False where it cannot be loaded there."""
+        """Send ``work``; return False if it cannot be loaded there."""
         self._noise = work.noise
-        return bool(self._asked(work.content))
+        return bool(self._request(work.content))
 
     def through(
         self, waiting: Iterator[Sequence[Any]], lock: Lock, take: Callable[[list[Any]], None]
@@ -149,12 +146,12 @@ class _Worker:
                 part = next(waiting, None)
             if part is None:
                 return
-            found = self._asked(list(part))
+            found = self._request(list(part))
             with lock:
                 take(found)
 
-    def _asked(self, message: object) -> Any:
-        """What the worker answers; meanwhile it may ask for keys. What it raised is raised here."""
+    def _request(self, message: object) -> Any:
+        """Return the worker's answer; meanwhile it may ask for keys. What it raised is raised here."""
         try:
             self.link.send(message)
             while True:
@@ -182,7 +179,7 @@ def _end(workers: Sequence[_Worker]) -> None:
 
 
 def serve(descriptor: int, parent: int) -> None:
-    """Do what comes through the connection ``descriptor`` until it ends, or the process ``parent`` does."""
+    """Serve the connection ``descriptor`` until it ends, or the process ``parent`` does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to all; the parent decides
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if sys.platform == "linux":
@@ -190,7 +187,7 @@ def serve(descriptor: int, parent: int) -> None:
     if os.getppid() != parent:
         return
     if hasattr(_LIBRARY, "mallopt"):
-        # Batches of pictures take and free the same megabytes again and again: they stay with the process.
+        # Batches of images take and free the same megabytes again and again: keep them in the process.
         for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
             _LIBRARY.mallopt(option, _KEPT_BYTES)
     from sfumato.release.engines import outcomes
@@ -227,7 +224,7 @@ def serve(descriptor: int, parent: int) -> None:
 
 
 def _loaded(content: bytes) -> Any:
-    """The work in ``content``; None where this process lacks what it is made of."""
+    """Return the work in ``content``; None if this process cannot load it."""
     try:
         return pickle.loads(content)
     except Exception:

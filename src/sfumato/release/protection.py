@@ -1,17 +1,14 @@
-"""Releases of files and folders: ``sf.protect``, and files whose price is set aside before they are drawn.
-
-Open what is to be released; refuse options that do not go with it, at every door.
-"""
+"""Releases of files and folders: ``sf.protect``, and files whose price is set aside before they are drawn."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +16,11 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema, cuts_of, named, same_kind, suffix_of
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.noise import Keyed
-from sfumato.release.combined_statement import PARTS
 from sfumato.release.engines import Engine, LocalEngine
-from sfumato.release.folder import NAMED, NUMBERED, Folder, Piece, ProtectedFolder, pieces_of
+from sfumato.release.folder import Folder, Piece, ProtectedFolder, pieces_of
 from sfumato.release.locations import Located, check_output, claimed, located, refuse_existing
-from sfumato.release.path import OneFile, Protected, Report, SourceFile, release, silent
-from sfumato.release.payment import HeldPayment, Payment
-from sfumato.release.record_files import RecordFiles
+from sfumato.release.path import HeldPayment, Payment, Protected, Report, release, silent
+from sfumato.release.record_files import Files, OneFile, RecordFiles
 from sfumato.release.request import ReleaseRequest, kind_at, refuse_for_media, refuse_schema
 from sfumato.reports import KeyRing, certificate_file
 
@@ -37,47 +32,35 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldFile", "protect"]
 
+_CERTIFICATE_BYTES = 1 << 24
+
 
 def opener_of(
     source: Located,
     mechanism: Mechanism | MediaMechanisms | ReleaseRequest,
     *,
-    array: str | None = None,
     schema: str | os.PathLike[str] | Schema | None = None,
-    then: Transform | None = None,
-    bounds_from_data: bool = False,
-    disjoint: bool = False,
-    public_names: bool = False,
-) -> MediaMechanisms | RecordFiles:
-    """Return what opens the files of ``source``: of media, or of records, which tables are with a schema.
+    **options: Any,
+) -> Files:
+    """Return what opens the files of ``source``: of media, or of records, which tables are with a ``schema``.
 
-    The files of a folder are media where the mechanism is one of media. A request in the place of a mechanism
-    says the rest as well.
+    The files of a folder are media if the mechanism is one of media. ``options`` are fields of
+    :class:`~sfumato.release.record_files.RecordFiles`. A request in the place of a mechanism says all of
+    them.
     """
     if isinstance(mechanism, ReleaseRequest):
         made = mechanism.make_mechanism(kind_at(source), source.word)
         return opener_of(source, made, **mechanism.options())
-    of_media = not isinstance(mechanism, Mechanism) or mechanism.of_media
-    if source.name is None and not of_media and bounds_from_data:
-        raise BadInput(
-            f"`bounds_from_data=True` is for one file, and {source.word} is a folder.",
-            parameter="bounds_from_data",
-        )
-    if source.name is None and isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) > 0:
-        raise BadInput(
-            f"an ε for each record is for the records of one file, and {source.word} is a folder.",
-            parameter="epsilon",
-        )
     if isinstance(mechanism, str):
         raise BadInput(
             f"`mechanism` was the name {mechanism!r}; give the mechanism itself, as in "
             f"sf.mechanism({mechanism!r}, epsilon=1.0).",
             parameter="mechanism",
         )
-    if source.of_media or (source.name is None and of_media):
-        options = {"array": array, "then": then, "bounds_from_data": bounds_from_data, "schema": schema}
-        options |= {"disjoint": disjoint}
-        refuse_for_media(source.word, [name for name, one in options.items() if one not in (None, False)])
+    of_media, folder = not isinstance(mechanism, Mechanism) or mechanism.of_media, source.name is None
+    if source.of_media or (folder and of_media):
+        given = {name for name, one in {**options, "schema": schema}.items() if one not in (None, False)}
+        refuse_for_media(source.word, sorted(given - {"public_names"}))
         from sfumato.release.media_files import MediaMechanisms
 
         return MediaMechanisms.of(mechanism)
@@ -85,7 +68,17 @@ def opener_of(
         raise BadInput(
             f"{source.word} holds records; mechanisms for media are not for them.", parameter="mechanism"
         )
-    if source.name is not None and disjoint:
+    if folder and options.get("bounds_from_data"):
+        raise BadInput(
+            f"`bounds_from_data=True` is for one file, and {source.word} is a folder.",
+            parameter="bounds_from_data",
+        )
+    if folder and isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) > 0:
+        raise BadInput(
+            f"an ε for each record is for the records of one file, and {source.word} is a folder.",
+            parameter="epsilon",
+        )
+    if not folder and options.get("disjoint"):
         raise BadInput(
             f"`disjoint` is for folders of arrays or tables, and {source.word} is one file.",
             parameter="disjoint",
@@ -93,14 +86,11 @@ def opener_of(
     if source.kind is not None and schema is not None:
         refuse_schema(source.kind, source.word)
     declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
-    return RecordFiles(mechanism, array, declared, then, bounds_from_data, disjoint, public_names)
-
-
-_CERTIFICATE_BYTES = 1 << 24
+    return RecordFiles(mechanism, schema=declared, **options)
 
 
 class HeldFile:
-    """The local file ``source``, released as ``asked`` to an output called ``name``, by default its own name.
+    """The local file ``source``, released as ``wanted`` to an output ``name``, by default its own name.
 
     ``noise`` is that of a request which may be repeated. Opening it reads the header and refuses what cannot
     be released at all; nothing is charged yet.
@@ -109,21 +99,20 @@ class HeldFile:
     def __init__(
         self,
         source: Path,
-        asked: ReleaseRequest,
+        wanted: ReleaseRequest,
         *,
         name: str | None = None,
         noise: Keyed | None = None,
         report: Report = silent,
     ) -> None:
         self._name, self._report = name or source.name, report
-        opener = opener_of(located(source, folder=False), asked)
-        self._file = _opened(opener if noise is None else opener.keyed_by(noise), source, report)
+        opener = opener_of(located(source, folder=False), wanted)
+        self._file = (opener if noise is None else opener.keyed_by(noise)).open(source, report=report)
         self._file.fits(source)
 
     def set_aside(self, payment: HeldPayment) -> Entry:
         """Set its price aside."""
-        noise = payment.noise(self._file.mechanism.keyed)
-        return payment.hold(self._file.statement, self._name, noise, self._file.declared)
+        return payment.hold(OneFile(self._file, Path(self._name)))
 
     def protect(
         self,
@@ -162,113 +151,113 @@ def protect(
 
     Both are paths or URLs of object stores. Arrays (``.npy``, ``.npz``) hold records as rows; ``array`` names
     one of several in an archive. Tables (``.csv``, ``.csv.gz``, ``.parquet``) need a ``schema``. ``then`` is
-    applied to the release. Pictures, sounds and videos, and folders of them, go through a mechanism for media
-    or, as :class:`~sfumato.release.media_files.MediaMechanisms`, one for each kind. The files of a
-    folder are one release; one file of records whose ``output`` ends in a slash is cut into parts there.
+    applied to the release. Images, audio, videos, and folders of them, go through a mechanism for media or,
+    as :class:`~sfumato.release.media_files.MediaMechanisms`, one for each kind. The files of a folder are one
+    release; one file of records whose ``output`` ends in a slash is cut into parts there.
+
     The ε of a mechanism is that of each file. A record may be in every file of a folder of arrays or tables,
     so their costs add up, unless ``disjoint`` declares that none is in two; equal files are refused. Names of
-    files in a folder and of arrays in an archive do not travel, unless ``public_names`` declares them public:
-    released files are numbered, and the result tells their sources to whoever runs the release.
-    ``dataset`` is charged in ``ledger``, before anything is drawn, and refused where it has no budget there;
-    with ``uncharged`` the certificate names it and nothing is charged. The same ``request`` is charged once,
-    and needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder,
-    made where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and
-    highest value of an array for its bounds, after which nothing is proven. An output that is there is
-    refused, unless it may be overwritten (``overwrite``) or is that of the same request. ``engine`` works on
-    many files or parts; by default threads or processes of this machine do. ``room`` is told, before one file
-    is paid for, how many bytes its output has at the most, and refuses by raising; a disk without so many is
-    found then too. A :class:`~sfumato.release.request.ReleaseRequest` in the place of a mechanism says what
-    its parameters, ``array``, ``schema``, ``then``, ``dataset``, ``request``, ``bounds_from_data``,
-    ``disjoint`` and ``public_names`` are, and noise of a request is then keyed by the secret in ``keys``.
-    Raises :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
+    files in a folder and of arrays in an archive are not released, unless ``public_names`` declares them
+    public: released files are numbered, and the result has their sources, for the owner.
+
+    ``dataset`` is charged in ``ledger`` before anything is drawn, and refused if it has no budget there; with
+    ``uncharged`` the certificate names it and nothing is charged. The same ``request`` is charged once, and
+    needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
+    if there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
+    value of an array for its bounds, after which nothing is proven. An existing output is refused, unless it
+    may be overwritten (``overwrite``) or is that of the same request. ``engine`` works on many files or
+    parts; by default threads or processes of this machine do. ``room`` is called with the largest size of the
+    output in bytes, before one file is paid for, and refuses by raising; a disk without so much room is
+    refused too.
+
+    A :class:`~sfumato.release.request.ReleaseRequest` in the place of a mechanism says what its parameters,
+    ``array``, ``schema``, ``then``, ``dataset``, ``request``, ``bounds_from_data``, ``disjoint`` and
+    ``public_names`` are; the noise of a request is then keyed by the secret in ``keys``. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output, if anything is wrong with the input.
     """
-    ring, noise = KeyRing() if keys is None else keys, None
+    options: dict[str, Any] = {
+        "array": array,
+        "schema": schema,
+        "then": then,
+        "bounds_from_data": bounds_from_data,
+        "disjoint": disjoint,
+        "public_names": public_names,
+    }
+    ring, noise, tell = keys or KeyRing(), None, report or silent
     if isinstance(mechanism, ReleaseRequest):
-        mechanism.refuse_beside(
-            dataset=dataset,
-            request=request,
-            array=array,
-            schema=schema,
-            then=then,
-            bounds_from_data=bounds_from_data,
-            disjoint=disjoint,
-            public_names=public_names,
-        )
+        mechanism.refuse_beside(dataset=dataset, request=request, **options)
         dataset, request, public_names = mechanism.dataset, mechanism.request, mechanism.public_names
         noise = None if request is None else mechanism.noise(ring)
     given = located(source)
     parts = given.name is not None and os.fspath(output).endswith("/")
     target = located(output, folder=given.name is None or parts)
-    if target.name is not None and given.name is not None:
-        same_kind(given.name, target.name)
-        if target.local is not None:
-            check_output(target.local, _local_files(given, schema))
-        if given.store.place(given.name) == target.store.place(target.name):
-            raise BadInput(f"{target.word} would overwrite the input {given.shown}; choose another output.")
-        if engine is not None and engine.retries:
-            raise BadInput(
-                f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
-                "slash and it is cut into parts, or leave out `engine`.",
-                parameter="engine",
-            )
+    _check_target(given, target, schema, engine)
     payment = Payment(dataset, ledger, request, uncharged)
-    opener = opener_of(
-        given,
-        mechanism,
-        array=array,
-        schema=schema,
-        then=then,
-        bounds_from_data=bounds_from_data,
-        disjoint=disjoint,
-        public_names=public_names,
-    )
+    opener = opener_of(given, mechanism, **options)
     opener = opener if noise is None else opener.keyed_by(noise)
-    tell = report or silent
     with given.store, target.store, _alone(target, payment):
         if given.name is not None and target.name is not None:
             if not overwrite:
                 _refuse_overwriting(target, payment, ring)
             with given.store.reading(given.name) as path, target.store.writing(target.name) as place:
-                kind = OneFile(_opened(opener, path, tell), place, room_for=room)
+                kind = OneFile(opener.open(path, report=tell), place, room_for=room)
                 done = release(kind, payment, ring, tell)
             return done if target.local is not None else replace(done, place=target.shown)
-        engine = engine or LocalEngine()
-        opener, run = _repeatable(opener, payment, target.local, engine)
-        folder = Folder(
-            given.store,
-            target.store,
-            _parts(given, opener)
-            if parts
-            else pieces_of(given.store, public_names=public_names, keyed=opener.keyed),
-            opener.open,
-            payment=payment,
-            unit=opener.of_folders,
-            apart=PARTS if parts else opener.apart,
-            records=opener.records and not parts,
-            names=None if parts else NAMED if public_names else NUMBERED,
-            keyed=opener.keyed,
-            reproducible=opener.reproducible,
-            engine=engine,
-            checkpoint=run,
-            keys=ring,
+        with closing(LocalEngine()) if engine is None else nullcontext(engine) as working:
+            opener, run = _repeatable(opener, payment, target.local, working)
+            pieces = _parts(given, opener) if parts else pieces_of(given.store, public_names, opener.keyed)
+            folder = Folder(
+                given.store,
+                target.store,
+                pieces,
+                opener,
+                payment=payment,
+                parts=parts,
+                public_names=public_names,
+                engine=working,
+                checkpoint=run,
+                keys=ring,
+            )
+            return folder.result(release(folder, payment, ring, tell))
+
+
+def _check_target(given: Located, target: Located, schema: object, engine: Engine | None) -> None:
+    """Refuse a ``target`` for one file that cannot be written, or would overwrite an input."""
+    if target.name is None or given.name is None:
+        return
+    if target.local is not None and target.local.is_dir() and not target.local.suffix:
+        named = target.local / given.word
+        raise BadInput(
+            f"`output` {target.shown} is a folder: name the file in it, as in {named}.", parameter="output"
         )
-        return folder.result(release(folder, payment, ring, tell))
+    same_kind(given.name, target.name)
+    if target.local is not None:
+        inputs = [file for file in (given.local, schema) if isinstance(file, str | Path)]
+        check_output(target.local, inputs)
+    if given.store.place(given.name) == target.store.place(target.name):
+        raise BadInput(f"{target.word} would overwrite the input {given.shown}; choose another output.")
+    if engine is not None and engine.retries:
+        raise BadInput(
+            f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
+            "slash and it is cut into parts, or leave out `engine`.",
+            parameter="engine",
+        )
 
 
 def _repeatable(
-    opener: MediaMechanisms | RecordFiles, payment: Payment, output: Path | None, engine: Engine
-) -> tuple[MediaMechanisms | RecordFiles, Checkpoint | None]:
-    """``opener`` with keyed noise where work may be done again, and the checkpoint of a run that is paid.
+    opener: Files, payment: Payment, output: Path | None, engine: Engine
+) -> tuple[Files, Checkpoint | None]:
+    """Return ``opener`` with keyed noise if work may be done again, and the checkpoint of a paid run.
 
-    Work is done again where a worker is lost, and where a paid run is resumed. A run into an object store
-    keeps no checkpoint: it is resumed under a request, which draws all of it again.
+    Work is done again if a worker is lost, and if a paid run is resumed. A run into an object store keeps no
+    checkpoint: it is resumed under a request, which draws all of it again.
     """
     run = None
     if output is not None and payment.payer is not None:
         from sfumato.release.checkpoint import Checkpoint
 
         run = Checkpoint(output)
-    if opener.keyed is not None or opener.reproducible or not opener.draws_noise:
+    if opener.keyed is not None or opener.reproducible or not opener.drawing:
         return opener, run if payment.request is not None else None
     if run is not None:
         noise = run.prepare()
@@ -282,14 +271,14 @@ def _repeatable(
 
 
 def _alone(target: Located, payment: Payment) -> AbstractContextManager[None]:
-    """No other run on this machine writes into ``target``; of an object store that cannot be known."""
+    """Keep other runs on this machine out of ``target``; in an object store that is not possible."""
     if target.local is None:
         return nullcontext()
     return claimed(target.local, parents=target.name is None, wait=payment.request is not None)
 
 
 def _refuse_overwriting(target: Located, payment: Payment, keys: KeyRing) -> None:
-    """Refuse a file that is there, unless its certificate says that it is of the same request."""
+    """Refuse to overwrite a file, unless its certificate says that it is of the same request."""
     assert target.name is not None
     if not target.store.holds(target.name):
         return
@@ -298,14 +287,10 @@ def _refuse_overwriting(target: Located, payment: Payment, keys: KeyRing) -> Non
         refuse_existing(target.word)
 
 
-def _opened(opener: MediaMechanisms | RecordFiles, path: Path, report: Report) -> SourceFile:
-    return opener.open(path, report=report) if isinstance(opener, RecordFiles) else opener.open(path)
-
-
-def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]:
-    """The parts of one file, which are named by their numbers; a file that cannot be cut is one part."""
+def _parts(given: Located, opener: Files) -> list[Piece]:
+    """Return the parts of one file, named by their numbers; a file that cannot be cut is one part."""
     assert given.name is not None
-    if not isinstance(opener, RecordFiles):
+    if not opener.records:
         raise BadInput(f"{given.word} is a {given.kind}, which is released whole: name the output's file.")
     suffix = suffix_of(given.name)
     # All parts are of one version: the cuts were made for it, and so were the digests that are paid for.
@@ -314,8 +299,3 @@ def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]
     with named(path, given.name):
         cuts: list[range] | list[None] = cuts_of(path) or [None]
     return [Piece(f"part-{number:05d}{suffix}", given.name, cut, version) for number, cut in enumerate(cuts)]
-
-
-def _local_files(given: Located, schema: object) -> list[str | os.PathLike[str]]:
-    files: list[str | os.PathLike[str]] = [] if given.local is None else [given.local]
-    return [*files, schema] if isinstance(schema, str | Path) else files

@@ -1,23 +1,22 @@
-"""Publications: datasets that appear in the place of private ones, as one kind of release.
+"""Publications: datasets of images that appear in the place of private ones, as one kind of release.
 
-What a publication leaves behind is an archive, or a folder with a manifest.
+A publication is written as an archive, or as a folder with a manifest.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sfumato.audits import Finding, audit_publication, refutable, usual_delta
+from sfumato.audits import audit_publication, refutable, usual_delta
 from sfumato.errors import BadInput
 from sfumato.io import (
     ArrayPair,
-    DatasetSource,
     is_archive,
     open_dataset,
     stored_values,
@@ -25,149 +24,105 @@ from sfumato.io import (
     write_class_folders,
     write_whole,
 )
-from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
-from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Neighbours, Statement, printable
 from sfumato.publishers import ALIKE, Labelled, Publisher
 from sfumato.release.audit_slack import own_chance, own_slack, set_aside, slack_of, withholding_note
 from sfumato.release.catalogue import kind_of_publisher, make_publisher
-from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.locations import (
-    canary_coins,
-    check_places,
-    drawn_coins,
-    keep_coins,
-    one_run_at_a_time,
-    refuse_existing,
+from sfumato.release.labelled_release import (
+    FittedKind,
+    FittedResult,
+    OpenedFit,
+    PublicFacts,
+    check_range,
+    facts_of,
+    names_note,
+    names_of,
+    owned_names,
+    under_budget,
+    write_owner_report,
 )
+from sfumato.release.locations import check_places, one_run_at_a_time, refuse_existing
 from sfumato.release.manifest import manifest_of
-from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
-from sfumato.release.payment import Content, Payment, Spending, under_budget
-from sfumato.release.public_facts import PublicFacts, facts_of, read_pictures
+from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
 from sfumato.release.publication_evidence import (
     audited_statements,
     canaries_of,
+    canary_coins,
+    drawn_coins,
     fitted_records,
+    keep_coins,
     may_withhold,
-    write_publication_report,
+    publication_entry,
 )
-from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.reports import MANIFEST, KeyRing, certificate_file
-
-__all__ = ["Published"]
-
-# What a statement says of the names of classes.
-_NAMED = "the classes have the names of their folders, which the owner declares public"
-_NUMBERED = "the classes are numbered in the alphabetical order of their folders; no name of a class travels"
+from sfumato.reports import MANIFEST, Entry, KeyRing, certificate_file
 
 
-@dataclass(frozen=True)
-class Published:
-    """What ``publish`` wrote, and what its audit found.
+@dataclass(frozen=True, kw_only=True)
+class Published(FittedResult):
+    """What ``publish`` wrote, and what its audit found; the report shows originals."""
 
-    ``certified`` is the file that carries the certificate: the archive, or the manifest of a folder.
-    ``statement`` has the measured column, which the certificate leaves out wherever something is proven: it
-    is computed from the records and not covered by what is proven. ``page`` is the report, if one was asked
-    for; it shows originals. ``folders`` says which class is of which folder, for the owner alone.
-    """
-
-    output: Path
-    certified: Protected
-    statement: Statement
-    findings: tuple[Finding, ...]
-    class_names: tuple[str, ...]
-    page: Path | None = None
-    folders: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
-        return self.certified.to_dict() | {
-            "output": str(self.output),
-            "certified": str(self.certified.output),
-            "classes": list(self.class_names),
-            "class_folders": dict(self.folders),
-            "statement": self.statement.to_dict(),
-            "findings": [item.to_dict() for item in self.findings],
-            "report": None if self.page is None else str(self.page),
-        }
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the result for people, its statement in lines of at most ``width`` characters."""
+        lines = self.lines(width, self.statement, "Published")
+        if self.page is not None:
+            lines.append(f"Report: {printable(self.page)} (shows originals: keep it private)")
+        return "\n".join(lines)
 
 
-def certified_file(output: Path) -> Path:
-    """The file of ``output`` that has a certificate beside it."""
-    return output if is_archive(output) else output / MANIFEST
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Publication(OpenedFit):
+    """A publication before any image is read: the dataset, its publisher and what would be stated.
 
-
-def names_of(source: DatasetSource, classes: int) -> tuple[str, ...]:
-    """What the classes are called where others read it: as in :class:`ClassFolders`, or by their labels."""
-    if source.class_names is not None:
-        return source.class_names
-    width = len(str(classes - 1))
-    return tuple(f"{label:0{width}d}" for label in range(classes))
-
-
-def names_note(source: DatasetSource) -> tuple[str, ...]:
-    """What a statement says of the names of class folders; nothing of an archive, which has none."""
-    if isinstance(source, ArrayPair):
-        return ()
-    return (_NAMED if source.public_names else _NUMBERED,)
-
-
-def owned_names(source: DatasetSource) -> dict[str, str]:
-    """Which class is of which folder, for the owner alone; nothing of an archive."""
-    return {} if isinstance(source, ArrayPair) else dict(zip(source.class_names, source.folders, strict=True))
-
-
-@dataclass(frozen=True)
-class Publication:
-    """A publication before any picture is read: the dataset, its publisher and what would be stated.
-
-    Where an ``audited`` publication may be kept back, ``slack`` of ``delta`` is set aside for that, and the
+    Where an ``audited`` publication may be withheld, ``slack`` of ``delta`` is reserved for that, and the
     publisher is calibrated to the rest (:mod:`~sfumato.release.audit_slack`).
     """
 
-    source: DatasetSource
     publisher: Publisher
     facts: PublicFacts
-    audited: bool = True
     delta: float = 0.0
     slack: float = 0.0
 
     @property
     def chance(self) -> float:
-        """With which an honest publication is kept back, at most; a function of what is public."""
+        """The largest chance that an honest publication is withheld; a function of what is public."""
         return own_chance(self.publisher.guarantee(), self.slack) if self.slack > 0.0 else 0.0
 
     @property
     def statement(self) -> Statement:
-        """What the publisher states, with what the classes of a folder are called."""
+        """What the publisher states, with the names of the classes of a folder."""
         stated = self.publisher.statement()
-        parameters, names = dict(stated.parameters), self.source.class_names
-        if names is not None:
-            parameters["class_names"] = list(names)
-        stated = replace(stated, notes=(*stated.notes, *names_note(self.source)))
-        if self.slack == 0.0:
-            return replace(stated, parameters=parameters)
-        return replace(
-            stated,
-            proven=self.proven(),
-            parameters=parameters | {"delta": self.delta},
-            notes=(*stated.notes, withholding_note(self.slack)),
-        )
+        parameters, notes = dict(stated.parameters), (*stated.notes, *names_note(self.source))
+        if self.source.class_names is not None:
+            parameters["class_names"] = list(self.source.class_names)
+        if self.slack > 0.0:
+            parameters["delta"] = self.delta
+            notes = (*notes, withholding_note(self.slack))
+        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
     def proven(self, size: int = 1) -> Guarantee:
-        """What is proven of ``size`` records that change together, with what an audit may cost."""
+        """Return what is proven of ``size`` records that change together, with what an audit may cost."""
         own = self.publisher.guarantee().group(size)
         if self.slack == 0.0:
             return own
         return set_aside(own, self.slack if size == 1 else own_slack(own, self.chance), self.delta)
 
-    def data(self, report: Report) -> Labelled:
-        """The pictures and labels, once they are known to be what the facts say.
+    def shape(self) -> tuple[int, int, str]:
+        """Return how many images and values of each there are, and what would be released, for people."""
+        shape, records = self.facts.shape, self.facts.records
+        sides = " × ".join(str(side) for side in shape)
+        return records, int(np.prod(shape)), f"pictures of {sides} in place of {records:,}"
 
-        Pictures that are all the same are refused where nothing is proven; elsewhere a publication appears
+    def data(self, report: Report) -> Labelled:
+        """Return the images and labels, if they are what the facts say.
+
+        Images that are all the same are refused where nothing is proven; elsewhere a publication appears
         whatever they are, since a refusal would tell of them.
         """
-        data = read_pictures(self.source, self.facts, report)
+        pictures, labels = self.source.read(report)
+        facts = self.facts
+        data = Labelled.checked(pictures, labels, top=facts.top, shape=facts.shape, classes=facts.classes)
+        check_range(pictures, facts.top)
         return data.varied() if self.publisher.guarantee().proves_nothing else data
 
 
@@ -185,50 +140,27 @@ def open_publication(
     randomness: Randomness | None = None,
     payment: Payment | None = None,
 ) -> Publication:
-    """The publication of the dataset ``source`` by ``method``; only names and headers are read.
+    """Open the publication of the dataset ``source`` by ``method``; only names and headers are read.
 
-    ``options`` are parameters of the publisher. ``classes`` and ``top``, the value of white, are declared;
-    a folder declares its classes, and bytes and 16 bits have a white of their own. The names of class folders
-    do not travel unless ``public_names`` declares them public. ``audited`` will leave some
-    records out of the fit, by coins, to measure what the publication shows of the others. Unless neighbours
-    are given, those of the budget that is to pay are taken (``payment``).
+    ``options`` are parameters of the publisher; all others are those of :func:`sfumato.publish`. Unless
+    neighbours are given, those of the budget that pays are taken.
     """
     options = under_budget(kind_of_publisher(method), options, payment)
     found = open_dataset(source, pictures=pictures, labels=labels, public_names=public_names)
     facts = facts_of(found, classes=classes, top=top)
     publisher = make_publisher(method, options, facts, randomness=randomness)
+    opened = Publication(
+        source=found, audited=audited, payment=payment or Payment(), publisher=publisher, facts=facts
+    )
     if not (audited and may_withhold(publisher)):
-        return Publication(found, publisher, facts, audited)
+        return opened
     delta = publisher.guarantee().at_delta
     slack = slack_of(delta)
     rest = make_publisher(method, {**options, "delta": delta - slack}, facts, randomness=randomness)
     proven = rest.guarantee()
     if not refutable(proven, facts.records, own_chance(proven, slack)):
-        return Publication(found, publisher, facts, audited)
-    return Publication(found, rest, facts, audited, delta, slack)
-
-
-def plan_publication(
-    publication: Publication,
-    *,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    uncharged: bool = False,
-) -> Plan:
-    """What the publication would promise and cost; nothing but names and headers was read."""
-    statement, facts = publication.statement, publication.facts
-    statement.forewarn()
-    sides = " × ".join(str(side) for side in facts.shape)
-    return Plan(
-        source=str(publication.source.path),
-        rows=facts.records,
-        columns=int(np.prod(facts.shape)),
-        statement=statement,
-        grouped=groups_of(publication.proven),
-        expected=(),
-        cost=cost_of(statement, Payment(dataset, ledger, uncharged=uncharged)),
-        what=f"pictures of {sides} in place of {facts.records:,}",
-    )
+        return opened
+    return replace(opened, publisher=rest, delta=delta, slack=slack)
 
 
 @one_run_at_a_time
@@ -239,61 +171,53 @@ def publish(
     records: int | None = None,
     page: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    uncharged: bool = False,
     overwrite: bool = False,
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Published:
     """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
 
-    A file that is there is refused unless it may be overwritten (``overwrite``), and a folder that is not
-    empty is refused.
-    ``records`` is how many pictures to publish, where the method can choose. ``page`` is where a report with
-    originals goes. ``dataset`` is charged in ``ledger`` before the fit, unless ``uncharged``.
-    ``checkpoint`` is where a publisher that proves nothing keeps its state; it is private, and beside it the
-    choice of the records that are left out. Others keep a :mod:`~sfumato.release.checkpoint` by themselves:
-    called again after an interruption, this resumes the run, which is paid once. The certificate is signed
-    with the key in ``keys``, unless the run can be repeated. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
-    the input, and :class:`~sfumato.reports.VerificationFailed` where the audit contradicts the proof beyond
-    doubt.
+    An existing file is refused unless it may be overwritten (``overwrite``), and so is a folder that is not
+    empty. ``records`` is how many images to publish, if the method can choose. ``page`` is where a report
+    with originals goes. ``checkpoint`` is where a publisher that proves nothing keeps its state; it is
+    private, and beside it the choice of the records that are left out. Others keep a
+    :mod:`~sfumato.release.checkpoint` by themselves: called again after an interruption, this resumes the
+    run, which is paid once. The certificate is signed with the key in ``keys``, unless the run can be
+    repeated. Raises :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is
+    wrong with the input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof
+    beyond doubt.
     """
     target, tell = Path(output), report or silent
     shown, state = (None if place is None else Path(place) for place in (page, checkpoint))
     run = _Run(publication, target, records, state)
-    # Of a run that was interrupted the output may stand.
-    begun = run.checkpoint is not None and run.checkpoint.exists
-    check_places(publication.source.path, target, shown, state, begun=begun)
-    if not overwrite and is_archive(target) and target.exists() and not begun:
+    check_places(publication.source.path, target, shown, state, begun=run.begun)
+    if not overwrite and is_archive(target) and target.exists() and not run.begun:
         refuse_existing(target.name)
-    done = release(run, Payment(dataset, ledger, uncharged=uncharged), keys, tell)
+    done = release(run, publication.payment, keys, tell)
     if shown is not None:
-        tell("writing the report", None)
-        try:
-            run.write_report(shown)
-        except BadInput as error:
-            raise error.at(f"{target.name} is published, and its report is not") from None
+        write_owner_report(shown, "Publication report", run.entry, target, tell)
     return Published(
-        target, done, run.measured, run.findings, run.names, shown, owned_names(publication.source)
+        output=target,
+        certified=done,
+        statement=run.measured,
+        findings=run.findings,
+        class_names=run.names,
+        page=shown,
+        folders=owned_names(publication.source),
     )
 
 
-class _Run(Kind[Spending]):
-    """One fit of ``publication``, whose pictures appear at ``target``."""
-
-    findings: tuple[Finding, ...] = ()
+class _Run(FittedKind):
+    """One fit of ``publication``, whose images appear at ``target``."""
 
     def __init__(
         self, publication: Publication, target: Path, records: int | None, state: Path | None
     ) -> None:
-        self._publication, self._target, self._records = publication, target, records
+        certified = target if is_archive(target) else target / MANIFEST
+        super().__init__(publication, target, certified, publication.publisher.randomness)
+        self._publication, self._records = publication, records
         self._publisher, self._facts = publication.publisher, publication.facts
-        self.output, self.name, self.price = certified_file(target), target.name, publication.statement
         self.measured = self._open_to_all = self.price
-        self.reproducible = self._publisher.randomness.reproducible
-        self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
         self._state = state if publication.audited and self.checkpoint is None else None
         _check_number(self._publisher, records)
 
@@ -321,7 +245,7 @@ class _Run(Kind[Spending]):
             self._canaries = canaries_of(publisher, count, neighbours, self._rng)
             self._fitted = self._canaries.fitted
             given = fitted_records(*given, self._fitted, neighbours)
-        publisher.fit(*given, report=_told(report), **words)
+        publisher.fit(*given, report=_with_losses(report), **words)
         records = self._records
         if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
             records = count  # a record that is zeroed out still counts
@@ -365,12 +289,14 @@ class _Run(Kind[Spending]):
 
     def released(self) -> Protected:
         labels, columns = self._released[1], int(np.prod(self._facts.shape))
-        what = f"{len(labels):,} pictures of {_some(np.unique(labels).size, len(self.names))}"
+        shown, classes = np.unique(labels).size, len(self.names)  # noise may leave a rare class out
+        some = f"{classes} classes" if shown == classes else f"{shown} of {classes} classes"
+        what = f"{len(labels):,} pictures of {some}"
         return Protected(self.output, self._open_to_all, len(labels), columns, (), what=what)
 
-    def write_report(self, page: Path) -> None:
-        write_publication_report(
-            page,
+    def entry(self) -> Entry:
+        """Return what a report says about the publication, with originals."""
+        return publication_entry(
             self.name,
             self.measured,
             self.findings,
@@ -384,7 +310,7 @@ class _Run(Kind[Spending]):
 
 
 def _check_number(publisher: Publisher, records: int | None) -> None:
-    """Refuse a number of pictures that is none, or that the method cannot choose."""
+    """Refuse a number of images that is not positive, or that the method cannot choose."""
     if publisher.one_to_one and records is not None:
         raise BadInput(
             "this method publishes one picture for each record; leave out `records`.", parameter="records"
@@ -393,13 +319,8 @@ def _check_number(publisher: Publisher, records: int | None) -> None:
         raise BadInput(f"`records` was {records}", parameter="records", accepted="1 or more")
 
 
-def _some(shown: int, classes: int) -> str:
-    """How many classes are published; noise may leave a rare one out."""
-    return f"{classes} classes" if shown == classes else f"{shown} of {classes} classes"
-
-
-def _told(tell: Report) -> Any:
-    """Progress of a fit, with its losses behind the stage."""
+def _with_losses(tell: Report) -> Any:
+    """Return the progress of a fit, which writes its losses behind the stage."""
 
     def on(stage: str, share: float, facts: Mapping[str, float]) -> None:
         losses = ", ".join(f"{name} {value:.3g}" for name, value in facts.items())

@@ -1,17 +1,17 @@
-"""The audit inside a publication: who is left out of the fit, what is fitted, and which column says what.
+"""The audit of a publication and its report.
 
-Whether and how a publication appears is seen from outside. So nothing here may depend on a record beyond what
-is proven, be it a note, a refusal or the size of a fit.
+Whether and how a publication appears is public. So no note, refusal or size of a fit in the audit may depend
+on a record beyond what is proven.
 
-The report of a publication: its statement, what it is good for, and originals beside what came of them.
-
-It shows private originals and is for whoever may see them, so it is written only where it is asked for, and
-never into what is published.
+The report has the statement, measures of utility, and originals beside what was published. It is private, is
+written only on request, and never into what is published.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import sfumato
 from sfumato.audits import Canaries, Finding, nearest_of_class, surely_more
 from sfumato.errors import BadInput
 from sfumato.io import atomic_output
+from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee, Neighbours, Statement, format_lower
-from sfumato.publishers import Publisher
-from sfumato.release.catalogue import leaves_out_as_null
-from sfumato.release.locations import PRIVATE
-from sfumato.reports import ContactSheet, Entry, VerificationFailed, render_report
+from sfumato.publishers import CertifiedPublisher, Publisher
+from sfumato.release.file_audit import on_white
+from sfumato.release.locations import PRIVATE, coins_file
+from sfumato.reports import ContactSheet, Entry, VerificationFailed
 
 Labels = NDArray[np.int64]
 
@@ -36,19 +36,18 @@ Pictures = NDArray[Any]
 
 _LABELS = ("original", "nearest released", "released")
 _LEGEND = (
-    "Drawn at random: on the left an original that was fitted, in the middle the released picture of its "
-    "class that is nearest to it, on the right any released picture of the class. The closer the middle is "
-    "to the left, and to the left alone, the more was given away."
+    "A random sample: on the left an original that was fitted, in the middle the released image of its class "
+    "that is nearest to it, on the right a random released image of the class. If the middle is close to the "
+    "left, and the right is not, the release reveals much about the original."
 )
 _SHOWN = 12
-# Small pictures are drawn larger, each pixel a square, up to about so many pixels.
+# Small images are enlarged, each pixel a square, up to about so many pixels.
 _SIDE = 112
-# Rows that measures of usefulness look at, and fewest on which a classifier is tested.
+# Rows for the measures of utility, and fewest on which a classifier is tested.
 _MOST, _FEWEST = 5000, 50
 
 
-def write_publication_report(
-    page: Path,
+def publication_entry(
     name: str,
     statement: Statement,
     findings: Sequence[Finding],
@@ -59,10 +58,10 @@ def write_publication_report(
     top: float,
     class_names: Sequence[str],
     rng: np.random.Generator,
-) -> None:
-    """Write the HTML file ``page``, which its owner alone may read, about a release called ``name``.
+) -> Entry:
+    """Return what a report says about a publication called ``name``; ``fitted`` are indices of originals.
 
-    ``fitted`` says of which originals. What cannot be measured or shown is a remark: the release is out.
+    What cannot be measured or shown is a remark, because the publication is out already.
     """
     left_out = np.setdiff1d(np.arange(len(originals[1])), fitted)
     chosen = (originals[0][fitted], originals[1][fitted])
@@ -73,11 +72,7 @@ def write_publication_report(
     except BadInput as refusal:
         sheet = None
         useful["remarks"].append(str(refusal))
-    entry = Entry(name, statement, findings, utility=useful, sheet=sheet)
-    lines = [f"sfumato verify {name}", f"# Sfumato {sfumato.__version__}"]
-    text = render_report([entry], title="Publication report", reproduce=lines)
-    with atomic_output(page, mode=PRIVATE) as file:
-        file.write(text.encode("utf-8"))
+    return Entry(name, statement, findings, utility=useful, sheet=sheet)
 
 
 def published_sheet(
@@ -87,7 +82,7 @@ def published_sheet(
     class_names: Sequence[str],
     rng: np.random.Generator,
 ) -> ContactSheet:
-    """Originals drawn at random, in turn from each class that was released, with what was released."""
+    """Return random originals, in turn from each class that was released, beside what was released."""
     pictures, labels = originals
     pools = [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(released[1])]
     turns = [pool[turn] for turn in range(_SHOWN) for pool in pools if turn < len(pool)]
@@ -115,10 +110,10 @@ def usefulness(
     top: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """What the release is good for, as measures and remarks of a report.
+    """Return the utility of a publication, as measures and remarks of a report.
 
-    A linear classifier learns from what was released and is tested on the records that were left out, beside
-    one that learned from originals; the Fréchet distance over pixels says how alike both are spread.
+    A linear classifier is trained on what was released and tested on the records that were left out, beside
+    one that is trained on originals; the Fréchet distance over pixels compares both distributions.
     """
     from sfumato.utility import frechet_distance
 
@@ -165,26 +160,23 @@ def _accuracy(learned: tuple[Pictures, Labels], tested: tuple[Pictures, Labels])
 
 
 def _rows(data: tuple[Pictures, Labels], top: float, rng: np.random.Generator) -> tuple[Pictures, Labels]:
-    """At most so many of the records, drawn at random, as rows with values from 0 to 1."""
+    """Return a random sample of the records, as rows with values from 0 to 1."""
     chosen = rng.permutation(len(data[1]))[:_MOST]
     numbers = math.prod(data[0].shape[1:])  # there may be no records to tell it from
     return data[0][chosen].reshape(len(chosen), numbers).astype(np.float64) / top, data[1][chosen]
 
 
 def _view(picture: Pictures, top: float) -> NDArray[np.uint8]:
-    """A picture with values from 0 to ``top`` as bytes (h, w, 3), enlarged where it is small."""
-    levels = np.rint(np.clip(np.asarray(picture, dtype=np.float64) / top, 0.0, 1.0) * 255.0)
-    levels = levels[:, :, None] if levels.ndim == 2 else levels
-    if levels.shape[2] in (2, 4):  # transparency is looked at on white
-        alpha = levels[:, :, -1:] / 255.0
-        levels = levels[:, :, :-1] * alpha + 255.0 * (1.0 - alpha)
-    levels = levels if levels.shape[2] == 3 else np.repeat(levels[:, :, :1], 3, axis=2)
+    """Return an image with values from 0 to ``top`` as bytes (h, w, 3), enlarged if it is small."""
+    scaled = np.asarray(picture, dtype=np.float64) / top
+    levels = on_white(np.rint(np.clip(scaled, 0.0, 1.0) * 255.0))
     times = max(1, _SIDE // max(levels.shape[:2]))
     step = max(1, max(levels.shape[:2]) // (3 * _SIDE))
-    enlarged = np.repeat(np.repeat(levels[::step, ::step], times, axis=0), times, axis=1)
-    return np.asarray(np.rint(enlarged), dtype=np.uint8)
+    return np.repeat(np.repeat(levels[::step, ::step], times, axis=0), times, axis=1)
 
 
+_SEED_BITS = 128
+_SEED = re.compile(rb"([0-9a-f]{32})\n?")
 _LEFT_OUT = "records drawn at random were left out of the fit, so that it could be audited"
 _ADDED = "a black picture of the first class was added to the fit, so that there is always something to fit"
 # True whether or not anything could be measured: under add/remove that would tell of the number of records.
@@ -195,24 +187,70 @@ _ABSENT = (
 )
 
 
+def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
+    """Return the seed of the choice of records that are left out; nothing is written.
+
+    It is what was kept beside a ``checkpoint``, if anything was: a resumed fit must use the same records.
+    """
+    if checkpoint is not None and os.path.lexists(kept := coins_file(checkpoint)):
+        wrong = f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
+        try:
+            if not kept.is_file():  # opening a pipe would wait for ever
+                raise BadInput(wrong)
+            with kept.open("rb") as file:
+                found = _SEED.fullmatch(file.read(64))
+        except OSError as error:
+            raise BadInput(f"{kept.name} cannot be read: {error.strerror or error}.") from None
+        if found is None:
+            raise BadInput(wrong)
+        return int(found[1], 16)
+    return canary_coins(randomness)
+
+
+def canary_coins(randomness: Randomness) -> int:
+    """Return the seed of the choice of records that are left out, drawn from ``randomness``."""
+    return randomness.stream(b"publication canaries").integer(_SEED_BITS)
+
+
+def keep_coins(seed: int, checkpoint: Path) -> None:
+    """Keep ``seed`` beside ``checkpoint``, for its owner alone."""
+    with atomic_output(coins_file(checkpoint), mode=PRIVATE) as file:
+        file.write(f"{seed:032x}\n".encode("ascii"))
+
+
+def _plays_its_game(publisher: Publisher, neighbours: Neighbours) -> bool:
+    """Return whether leaving a record out of the fit is what ``neighbours`` mean by removing it.
+
+    Under zero-out a record becomes null instead. That is the same for sums to which a null record adds
+    nothing. Publishers that train by noisy steps divide by the number of records, in which a null record
+    counts and a left-out one does not.
+    """
+    return neighbours is not Neighbours.ZERO_OUT or isinstance(publisher, CertifiedPublisher)
+
+
 def canaries_of(
     publisher: Publisher, records: int, neighbours: Neighbours, rng: np.random.Generator
 ) -> Canaries:
-    """Canaries among ``records`` records for a guarantee under ``neighbours``, in the game they do play."""
+    """Return canaries among ``records`` records, under ``neighbours`` if leaving one out means that."""
     drawn = Canaries.drawn(records, neighbours, rng)
-    null = neighbours is not Neighbours.ZERO_OUT or leaves_out_as_null(publisher)
-    return drawn if null else drawn.absent()
+    return drawn if _plays_its_game(publisher, neighbours) else drawn.absent()
+
+
+def may_withhold(publisher: Publisher) -> bool:
+    """Return whether an audit of ``publisher`` plays the game of its guarantee, so that it may refute it."""
+    proven = publisher.guarantee()
+    return _plays_its_game(publisher, proven.neighbours) and not proven.proves_nothing
 
 
 def fitted_records(
     pictures: NDArray[np.float32], labels: Labels, chosen: NDArray[np.intp], neighbours: Neighbours
 ) -> tuple[NDArray[np.float32], Labels]:
-    """The ``chosen`` pictures and labels, as they are fitted in an audited publication.
+    """Return the ``chosen`` images and labels, as they are fitted in an audited publication.
 
-    Under add/remove each record has coins of its own, which may leave out all of a few; a fit that refused to
-    begin would tell how few, after it was paid for. So a black picture of class 0 is part of every such fit.
-    Two neighbouring datasets stay neighbours with the same public picture in both; they would not if it stood
-    in for records only where none are left.
+    Under add/remove each record has a coin of its own, and all of a few records may be left out; a fit that
+    refused to begin would tell how few, after it was paid for. So a black image of class 0 is part of every
+    such fit. Two neighbouring datasets stay neighbours with the same public image in both; they would not if
+    it were added only when no record is left.
     """
     some, kinds = pictures[chosen], labels[chosen]
     if neighbours is not Neighbours.ADD_REMOVE:
@@ -220,22 +258,15 @@ def fitted_records(
     return np.concatenate([some, np.zeros_like(pictures[:1])]), np.append(kinds, 0)
 
 
-def may_withhold(publisher: Publisher) -> bool:
-    """Whether an audit of ``publisher`` plays the game of its guarantee, so that it may refute it."""
-    proven = publisher.guarantee()
-    plays = proven.neighbours is not Neighbours.ZERO_OUT or leaves_out_as_null(publisher)
-    return plays and not proven.proves_nothing
-
-
 def audited_statements(
     statement: Statement, canaries: Canaries, findings: Sequence[Finding], fitted: Guarantee, chance: float
 ) -> tuple[Statement, Statement]:
-    """What stays with whoever published, with ``findings``, and what goes out.
+    """Return the statement for the owner, with ``findings``, and the public one.
 
-    Where something is proven what goes out has no findings. Raises
-    :class:`~sfumato.reports.VerificationFailed` where a finding contradicts the proof and comes with at most
-    ``chance`` if what was ``fitted`` keeps its guarantee: a bound that holds in 99 of 100 runs must not
-    decide what appears, and stands in the measured column alone.
+    Where something is proven the public one has no findings. Raises
+    :class:`~sfumato.reports.VerificationFailed` if a finding contradicts the proof and has a probability of
+    at most ``chance`` if what was ``fitted`` keeps its guarantee: a bound that holds in 99 of 100 runs must
+    not decide what appears, and stands in the measured column alone.
     """
     proven = statement.proven
     added = (_ADDED,) if proven.neighbours is Neighbours.ADD_REMOVE else ()

@@ -1,16 +1,13 @@
-"""The cluster engine: Ray Data hands pieces to workers, and gives those of a lost worker to another.
+"""The cluster engine: Ray Data hands pieces to workers, and those of a lost worker to another one.
 
-**Exactly once.** A worker may die at any moment, also after a piece has appeared and before anybody was told.
-The piece is then drawn again, from noise that is keyed by the unit: it takes the place of itself, byte for
-byte, so that no second draw ever leaves the cluster. What a piece is worth was paid for before the first one
-was drawn.
+**Exactly once.** A worker may die at any moment, also after a piece has appeared and before that was
+reported. The piece is then drawn again, from noise that is keyed by the unit: it replaces itself, byte for
+byte, so that no second draw ever leaves the cluster. All pieces were paid for before the first one was drawn.
 
-**What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters and
-the secret that keys the noise. A cluster that is started here listens on this machine
-alone, obeys only whoever knows a token that this process has made up, keeps its files in a private folder
-that is removed at the end, and tells nobody that it runs.
-
-A Ray cluster of this process alone: on the loopback, with a token, telling nobody that it runs.
+**What leaves this process.** The parameters and the secret that keys the noise are sent to the workers of
+one's own cluster. A cluster that is started here listens on the loopback alone, requires a token that this
+process has made up, keeps its files in a private folder that is removed at the end, and sends no usage
+statistics.
 """
 
 from __future__ import annotations
@@ -26,14 +23,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sfumato.errors import BadInput, StorageFailed
 from sfumato.noise import THREADS, inner_threads, processors, secrets_travel
-from sfumato.release.engines import Done, Engine, Piece, Result, outcomes
-
-if TYPE_CHECKING:
-    from sfumato.release.path import Report
+from sfumato.release.engines import Engine, outcomes
 
 __all__ = ["keep_ray_private", "ray_folder"]
 
@@ -43,10 +37,10 @@ _LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def keep_ray_private() -> None:
-    """Let clusters of this process listen on the loopback, and obey nobody without its token.
+    """Let clusters of this process listen on the loopback only, and require a token.
 
-    Other users of the machine reach the loopback too. Ray asks for both when it is imported: where that was
-    before, without a token, no cluster is started. One that runs already is taken as it is, and a token of
+    Other users of the machine reach the loopback too. Ray reads both settings when it is imported: if that
+    was before, without a token, no cluster is started. One that runs already is used as it is, and a token of
     one's own, in a file or in the environment, stays in use.
     """
     ray: Any = sys.modules.get("ray")
@@ -65,9 +59,9 @@ def keep_ray_private() -> None:
 
 @contextmanager
 def ray_folder() -> Iterator[str]:
-    """A folder for a cluster's files, which is gone at the end.
+    """Yield a folder for a cluster's files, which is removed at the end.
 
-    Ray lets everybody into the folder that it is given; into the one around it nobody can go.
+    Ray makes the folder that it is given readable for everybody; the folder around it is private.
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
         inside = Path(folder, "ray")
@@ -82,15 +76,14 @@ _TASKS_A_WORKER = 8
 _STORE_BYTES = 128 << 20
 # Seconds in which a cluster takes a connection.
 _CONNECTING = 10.0
-# What Ray would otherwise tell people about itself.
+# Messages of Ray that would be printed otherwise.
 _QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
-# A cluster on one machine does not grow, so nothing has to watch whether it should; and its workers are what
-# the run is for, so that they are no less important than the process that waits for them.
+# A cluster on one machine does not grow, so it needs no autoscaler; its workers have normal priority.
 _OF_ONE_MACHINE = (("RAY_DATA_CLUSTER_AUTOSCALER", "V1"), ("RAY_worker_niceness", "0"))
 
 
 class RayEngine(Engine):
-    """Workers of a Ray cluster that is running; :func:`ray_engine` brings one."""
+    """Workers of a Ray cluster that is running; :func:`ray_engine` starts one."""
 
     retries = True
 
@@ -99,24 +92,17 @@ class RayEngine(Engine):
         self._waking = waking
 
     def in_memory(self, count: int) -> bool:
-        """Nothing is: results come from workers."""
+        """Return False: results come from workers."""
         return False
 
-    def each(
-        self,
-        work: Callable[[Piece], Result],
-        pieces: Sequence[Piece],
-        stage: str,
-        report: Report,
-        done: Done[Piece, Result] | None = None,
-    ) -> Done[Piece, Result]:
-        """``work`` on every piece, told by ``report`` as tasks of several pieces are done."""
+    def _run(
+        self, work: Callable[[Any], Any], pieces: Sequence[Any], take: Callable[[list[Any]], None]
+    ) -> None:
         import ray
 
         # A task that finds no worker ready would have one more started, which makes all of them late.
         if self._waking:
             ray.wait(list(self._waking), num_returns=len(self._waking))
-        into: Done[Piece, Result] = Done() if done is None else done
         size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
         tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
         with secrets_travel():  # to workers of one's own, who draw the noise
@@ -124,15 +110,11 @@ class RayEngine(Engine):
         given = ray.data.from_items(tasks, override_num_blocks=len(tasks))
         at_once = ray.data.TaskPoolStrategy(size=self.workers)
         answers = given.map(task, num_cpus=1, max_retries=-1, compute=at_once)
-        count = 0
         for answer in answers.iter_rows():
             found = pickle.loads(answer["outcomes"])
             if isinstance(found, StorageFailed):
                 raise found
-            into.add(found)
-            count += len(found)
-            report(stage, count / len(pieces))
-        return into
+            take(found)
 
 
 class _Task:
@@ -156,7 +138,7 @@ class _Task:
 
 @contextmanager
 def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
-    """An engine on the cluster that ``RAY_ADDRESS`` names or, without it, on ``workers`` of this machine."""
+    """Yield an engine on the cluster at ``RAY_ADDRESS`` or, without it, on ``workers`` of this machine."""
     # Before the import: it reads this once.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name, value in _QUIET:
@@ -174,7 +156,7 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     with (
         ray_folder() as folder,
-        # Ray says on standard output which workers died; that is for results.
+        # Ray prints on standard output which workers died; that is for results.
         redirect_stdout(sys.stderr),
     ):
         if address := os.environ.get("RAY_ADDRESS"):
@@ -202,7 +184,7 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse a cluster that nobody answers for; Ray itself would wait for minutes."""
+    """Refuse a cluster that does not answer; Ray itself would wait for minutes."""
     found = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d{1,5})", address)
     if found is None:
         return
@@ -215,12 +197,12 @@ def _check_reachable(address: str) -> None:
 
 
 def _use_one_processor() -> None:
-    """A task has one; another worker has the next."""
+    """Limit this worker to one processor; another worker has the next."""
     os.environ[THREADS] = os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
 
 
 def _wake() -> None:
-    """Import what most pieces need, none of which becomes garbage: nothing has to look for it there."""
+    """Import what most pieces need, and exclude it from garbage collection."""
     _use_one_processor()
     import sfumato.release.folder
     import sfumato.release.media_files
@@ -230,7 +212,7 @@ def _wake() -> None:
 
 
 def _processors() -> int:
-    """How many tasks the cluster can do at once."""
+    """Return how many tasks the cluster can run at once."""
     import ray
 
     resources = cast("Callable[[], dict[str, float]]", ray.cluster_resources)()
@@ -238,14 +220,14 @@ def _processors() -> int:
 
 
 def _hush() -> None:
-    """No bars and no lines of Ray Data's own."""
+    """Turn off the progress bars and log lines of Ray Data."""
     import logging
     import warnings
 
     import ray
     from ray.util.annotations import RayDeprecationWarning
 
-    # What it says of the choice of V1 is for whoever maintains this.
+    # The deprecation warning of V1 is for maintainers.
     warnings.filterwarnings("ignore", category=RayDeprecationWarning)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

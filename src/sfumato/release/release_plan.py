@@ -1,4 +1,4 @@
-"""What a release would promise and cost, before anything is spent: only shapes and types are read."""
+"""Plans: what a release would guarantee and cost, from shapes and types alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from sfumato.release.folder import (
     refuse_nothing,
 )
 from sfumato.release.locations import Located, located
-from sfumato.release.path import SourceFile, silent
-from sfumato.release.payment import Payment, asked_for
+from sfumato.release.path import Payment, asked_for, silent
 from sfumato.release.protection import opener_of
-from sfumato.release.record_files import RecordFiles
+from sfumato.release.record_files import Files, SourceFile
 from sfumato.release.request import ReleaseRequest
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.transforms import Transform
     from sfumato.release.media_files import MediaMechanisms
 
-__all__ = ["Plan", "plan"]
+__all__ = ["plan"]
 
 # Records that change together: several rows of one person, a household, a ward.
 _GROUPS = (1, 2, 5, 10)
@@ -45,10 +44,10 @@ _GROUPS = (1, 2, 5, 10)
 class Plan:
     """What ``protect`` with the same arguments would do.
 
-    ``rows`` is None where only reading the file would tell. ``grouped`` is what is proven of so many records
-    that change together. ``expected`` of a folder says in which file, where that makes a difference. ``cost``
-    is what the ledger would say.
-    ``what`` names media for people; ``skipped`` are files of a folder that would be left out, and why.
+    ``rows`` is None if only reading the file would tell. ``grouped`` is what is proven of groups of records
+    that change together. ``expected`` of a folder says in which file, if that makes a difference. ``cost`` is
+    what the ledger would say. ``what`` names media for people; ``skipped`` are files of a folder that would
+    be left out, and why.
     """
 
     source: str
@@ -63,7 +62,7 @@ class Plan:
 
     @property
     def groups(self) -> dict[int, float]:
-        """ε for records that change together, each at its own δ; infinite where nothing is proven."""
+        """Return ε for each group size, at its own δ; infinite if nothing is proven."""
         return {size: proven.epsilon() for size, proven in self.grouped.items()}
 
     def __str__(self) -> str:
@@ -95,7 +94,7 @@ class Plan:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; an infinite ε is None, and so is the δ of nothing."""
+        """Return JSON values; an infinite ε is None, and so is the δ if nothing is proven."""
         return {
             "source": self.source,
             "rows": self.rows,
@@ -127,7 +126,7 @@ def plan(
     public_names: bool = False,
     uncharged: bool = False,
 ) -> Plan:
-    """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect.
+    """Return what ``protect`` would guarantee for ``source``, its cost, and the error to expect.
 
     Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
     one release of its files without those that their headers refuse; ``disjoint`` and
@@ -135,27 +134,19 @@ def plan(
     of a mechanism says what its parameters, ``array``, ``schema``, ``then``, ``dataset``, ``disjoint`` and
     ``public_names`` are.
     """
+    options: dict[str, Any] = {
+        "array": array,
+        "schema": schema,
+        "then": then,
+        "disjoint": disjoint,
+        "public_names": public_names,
+    }
     if isinstance(mechanism, ReleaseRequest):
-        mechanism.refuse_beside(
-            dataset=dataset,
-            array=array,
-            schema=schema,
-            then=then,
-            disjoint=disjoint,
-            public_names=public_names,
-        )
+        mechanism.refuse_beside(dataset=dataset, **options)
         dataset, public_names = mechanism.dataset, mechanism.public_names
     given, payment = located(source), Payment(dataset, ledger, uncharged=uncharged)
     with given.store:
-        opener = opener_of(
-            given,
-            mechanism,
-            array=array,
-            schema=schema,
-            then=then,
-            disjoint=disjoint,
-            public_names=public_names,
-        )
+        opener = opener_of(given, mechanism, **options)
         if isinstance(mechanism, ReleaseRequest) and mechanism.bounds_from_data:
             raise BadInput(
                 "`bounds_from_data` proves nothing and reads the data; there is nothing to plan.",
@@ -167,13 +158,13 @@ def plan(
         files = list(found.values())
         statement, added = files[0].statement, list[Statement]()
         if given.name is None:
-            statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
+            statement = together([file.statement for file in files], opener.headline, apart=opener.apart)
             added = [file.statement for file in files] if opener.apart is None else []
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
             if payment.payer is not None:
                 payment.require_budget(statement.proven)
-                check_charge([piece.told for piece in found], [file.statement for file in files], payment)
+                check_charge([piece.shown for piece in found], [file.statement for file in files], payment)
     statement.forewarn()
     largest = max(files, key=lambda file: file.values)
     return Plan(
@@ -185,21 +176,19 @@ def plan(
         expected=_expected(files),
         cost=cost_of(statement, payment, added),
         what=count_of(files) if given.name is None else largest.what,
-        skipped=tuple((piece.told, why) for piece, why in skipped.items()),
+        skipped=tuple((piece.shown, why) for piece, why in skipped.items()),
     )
 
 
-def _opened(
-    given: Located, opener: MediaMechanisms | RecordFiles
-) -> tuple[dict[Piece, SourceFile], dict[Piece, str]]:
-    """The files that are meant, opened; those of a folder that cannot be, with the reason."""
+def _opened(given: Located, opener: Files) -> tuple[dict[Piece, SourceFile], dict[Piece, str]]:
+    """Return the files that are meant, opened; those of a folder that cannot be, with the reason."""
     if given.name is not None:
         with given.store.reading(given.name) as path:
             return {Piece(given.name, given.name): opener.open(path)}, {}
 
     def one(piece: Piece) -> SourceFile:
         with piece.at(given.store) as path:
-            return piece.opened(opener.open, path)
+            return piece.opened(opener, path)
 
     pieces = pieces_of(given.store, public_names=True)  # in order; none is written
     done = LocalEngine().each(one, pieces, "looking", silent)
@@ -209,7 +198,7 @@ def _opened(
 
 
 def _expected(files: Sequence[SourceFile]) -> tuple[ExpectedError, ...]:
-    """The error to expect; where it differs with the size of files, that of three of them."""
+    """Return the error to expect; if it differs with the size of files, that of three of them."""
     alike: dict[tuple[type, type], list[SourceFile]] = {}
     for file in files:
         alike.setdefault((type(file), type(file.mechanism)), []).append(file)
@@ -230,7 +219,7 @@ def _expected(files: Sequence[SourceFile]) -> tuple[ExpectedError, ...]:
 
 
 def _together(proven: Guarantee) -> Callable[[int], Guarantee]:
-    """What is proven of so many units, given what is ``proven`` of one.
+    """Return a function that says what is proven of so many units, given what is ``proven`` of one.
 
     Mechanisms for tensors draw the noise and the coins of each component by themselves. So k components, in
     one tensor or in several, are k independent releases, each of which one change is in: they compose, coins
@@ -252,14 +241,14 @@ def _together(proven: Guarantee) -> Callable[[int], Guarantee]:
 
 
 def groups_of(group: Callable[[int], Guarantee]) -> dict[int, Guarantee]:
-    """What is proven of records that change together; ``group`` says it of so many."""
+    """Return what is proven of groups of records that change together; ``group`` says it of a size."""
     return {size: group(size) for size in _GROUPS}
 
 
 def cost_of(statement: Statement, payment: Payment, added: Sequence[Statement] = ()) -> Preview | None:
-    """What the ledger would say to a release with ``statement``; None where nothing is charged.
+    """Return what the ledger would say to a release with ``statement``; None if nothing is charged.
 
-    ``added`` is as in :meth:`~sfumato.release.payment.Payment.pay`.
+    ``added`` are the statements of the files whose costs add up to it.
     """
     if payment.payer is None:
         return None

@@ -1,7 +1,6 @@
-"""A release request: what is wanted of a release, the same whichever door it came through.
+"""Release requests, which Python, the command line, REST, gRPC and the forms of the pages build alike.
 
-Python, the command line, REST, gRPC and the forms of the pages each build a :class:`ReleaseRequest` and hand
-it over. It holds plain values only: a door that may read files (a schema, boxes, an array of ε) reads them
+A request holds plain values only: a door that may read files (a schema, boxes, an array of ε) reads them
 before it builds the request, and nothing in a request is ever read as the name of a file.
 """
 
@@ -37,14 +36,7 @@ if TYPE_CHECKING:
     from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
     from sfumato.reports import KeyRing
 
-__all__ = [
-    "ReleaseRequest",
-    "bounds_pair",
-    "keyed",
-    "kind_at",
-    "refuse_for_media",
-    "refuse_schema",
-]
+__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "refuse_schema"]
 
 _M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
 Part = Literal["picture", "sound"]
@@ -61,7 +53,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         of_kinds=("sound",),
     ),
 }
-# What the mechanisms for pictures and for sounds of one request share; all else is of one of them.
+# Parameters that the mechanisms for images and for audio of one request share; others are of one of them.
 _SHARED = ("epsilon", "delta")
 _PARTS: tuple[Part, ...] = ("picture", "sound")
 _MAPS = ("private", "unaccounted")
@@ -69,7 +61,7 @@ _BOXES = (
     'a .json of public boxes, as in {"a.jpg": {"boxes": [{"category": "person", "bbox_xywh": '
     "[10, 20, 50, 80]}]}}"
 )
-# What a digest leaves out: where a release comes from and what works on it.
+# What a digest leaves out: where the data is and what works on it.
 _NOT_DIGESTED = ("source", "engine")
 
 
@@ -114,7 +106,7 @@ class ReleaseRequest:
         object.__setattr__(self, "parameters", plain)
 
     def refuse_beside(self, **given: Any) -> None:
-        """Refuse the first keyword that was ``given`` beside this request, which says all of them itself.
+        """Refuse the first keyword that was ``given`` beside this request, which has all of them itself.
 
         A dataset that is named in one place and not in the other would otherwise be released for nothing.
         """
@@ -136,18 +128,17 @@ class ReleaseRequest:
     def to_dict(self) -> dict[str, Any]:
         """Return the request as JSON values; of what most requests leave out, only what is given."""
         always = ("mechanism", "parameters", "schema", "array")
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
         document = {
-            one.name: given[one.name]
+            one.name: getattr(self, one.name)
             for one in fields(self)
-            if one.name in always or given[one.name] != one.default
+            if one.name in always or getattr(self, one.name) != one.default
         }
         document["parameters"] = {name: _json(value) for name, value in self.parameters.items()}
         document["schema"] = _json(self.schema)
         return document
 
     def digest(self) -> str:
-        """Return a SHA-256 of what is wanted, the same at every door, wherever files lie and whatever runs.
+        """Return a SHA-256 of the request, the same at every door and independent of paths and engines.
 
         Two spellings of one number or of one unit are the same.
         """
@@ -167,27 +158,24 @@ class ReleaseRequest:
             return self.schema
         return Schema.from_dict(self.schema)
 
-    def then(self) -> Transform | None:
-        """Return what is applied to the release."""
-        if self.alpha is None:
-            return None
-        from sfumato.mechanisms.transforms import ReverseManifold
-
-        return ReverseManifold(self.alpha)
-
     def options(self) -> dict[str, Any]:
         """Return what opens a source besides its mechanism, as the keywords of ``protect``."""
+        then: Transform | None = None
+        if self.alpha is not None:
+            from sfumato.mechanisms.transforms import ReverseManifold
+
+            then = ReverseManifold(self.alpha)
         return {
             "array": self.array,
             "schema": self.declared(),
-            "then": self.then(),
+            "then": then,
             "bounds_from_data": self.bounds_from_data,
             "disjoint": self.disjoint,
             "public_names": self.public_names,
         }
 
     def noise(self, keys: KeyRing) -> Keyed:
-        """Return noise from the secret in ``keys``, the same whenever the same is requested of a dataset."""
+        """Return noise from the secret in ``keys``, the same for each repetition of the request."""
         if self.request is None or self.dataset is None:
             raise BadInput("`request` is paid from a budget; name it with `dataset`.", parameter="dataset")
         return Keyed(
@@ -197,7 +185,7 @@ class ReleaseRequest:
     def make_mechanism(self, kind: SourceKind, name: str | None = None) -> Mechanism | MediaMechanisms:
         """Return the mechanism for a source of ``kind``, which refusals call ``name``.
 
-        The default mechanism of the kind is filled in first. A parameter that the mechanism does not take is
+        By default it is the default mechanism of the kind. A parameter that the mechanism does not take is
         refused, with the mechanisms that take it.
         """
         called = name or ("the file" if self.source is None else self.source.rstrip("/").rsplit("/", 1)[-1])
@@ -209,7 +197,7 @@ class ReleaseRequest:
 
 
 def kind_at(source: Located) -> SourceKind:
-    """Return what ``source`` holds; a folder holds media unless all files that are known hold records."""
+    """Return what ``source`` holds; a folder holds media unless all files of known formats hold records."""
     if source.kind is not None:
         return source.kind
     found = known_kinds(source.store.names())
@@ -217,7 +205,7 @@ def kind_at(source: Located) -> SourceKind:
 
 
 def keyed(mechanism: _M, noise: Keyed) -> _M:
-    """Return ``mechanism`` with noise that gives the same bytes whenever the same is requested."""
+    """Return ``mechanism`` with noise that gives the same bytes each time."""
     if not isinstance(mechanism, Mechanism):
         return cast(_M, mechanism.keyed_by(noise))
     parameters = mechanism.get_params(deep=False)
@@ -226,15 +214,15 @@ def keyed(mechanism: _M, noise: Keyed) -> _M:
     name = type(mechanism).__name__
     if "noise" in parameters:
         raise BadInput(
-            f"the noise of {name} cannot be keyed, so it is for no request and no cluster, where the same "
-            "work may be done twice.",
+            f"the noise of {name} cannot be keyed, so it cannot be used with a request or on a cluster, "
+            "where the same work may be done twice.",
             parameter="request",
         )
     raise BadInput(f"{name} draws no noise, so none of it can be keyed to a request.", parameter="request")
 
 
 def refuse_for_media(name: str, given: Iterable[str]) -> None:
-    """Refuse the first parameter of ``given``, which are of records, for ``name``, which holds media."""
+    """Refuse the first parameter of ``given``, which are for records, for ``name``, which holds media."""
     for parameter in given:
         raise BadInput(
             f"`{parameter}` is for records, and {name} holds pictures or sound.", parameter=parameter
@@ -297,20 +285,18 @@ def _for_records(request: ReleaseRequest, kind: SourceKind, called: str) -> Mech
 
 
 def _for_media(request: ReleaseRequest, kind: SourceKind, called: str) -> MediaMechanisms:
-    """Return the mechanisms for pictures, for sounds, or one for each.
+    """Return the mechanisms for images, for audio, or one for each.
 
-    The mechanism that is named is for one of them. Where the source may hold both, the other goes through its
-    default, ε and δ go to those that take them, and every other parameter to the first that takes it.
+    The mechanism that is named is for one of them. If the source may hold both, the other one is the default;
+    ε and δ go to those that take them, and every other parameter to the first that takes it.
     """
     from sfumato.media.audio import SoundMechanism
     from sfumato.media.images import PictureMechanism
     from sfumato.release.media_files import MediaMechanisms
 
-    options = ("array", "alpha", "bounds_from_data", "disjoint")
-    spelled = {"alpha": "then"}
-    refuse_for_media(
-        called, [spelled.get(name, name) for name in options if getattr(request, name) not in (None, False)]
-    )
+    options = {name: getattr(request, name) for name in ("array", "bounds_from_data", "disjoint")}
+    options = {"array": options.pop("array"), "then": request.alpha} | options
+    refuse_for_media(called, [name for name, value in options.items() if value not in (None, False)])
     holds = (kind,) if kind == "picture" or kind == "sound" else _PARTS
     given = _numbers(request.parameters)
     units = _units(given, kind, holds, called)
@@ -320,7 +306,7 @@ def _for_media(request: ReleaseRequest, kind: SourceKind, called: str) -> MediaM
     if "map" in given and "picture" in holds and "picture" not in named:
         names["picture"] = "content-adaptive"
     if "epsilon" not in given and named and not _takes(next(iter(named.values())), "epsilon"):
-        # Blurred pictures need no budget, and sounds beside them are refused one by one.
+        # Blurred images need no budget, and audio beside them is refused file by file.
         names = dict(named)
     made = {}
     for part in names:
@@ -368,7 +354,7 @@ def bounds_pair(bounds: Any) -> tuple[float, float]:
 def _units(
     given: dict[str, Any], kind: SourceKind, holds: tuple[Part, ...], called: str
 ) -> dict[str, Unit | None]:
-    """Take the units out of ``given``; return the unit of each part, and the one that was asked for."""
+    """Take the units out of ``given``; return the unit of each part, and the one that was given."""
     # Parsed, since two spellings of one unit are one parameter of the release.
     unit, sound_unit = (
         Unit.parse(given.pop(name)) if name in given else None for name in ("unit", "sound_unit")
@@ -406,7 +392,7 @@ def _part_named(name: str | None, kind: SourceKind, holds: tuple[Part, ...], cal
     fitting: dict[Part, tuple[str, ...]] = {part: mechanism_names(part) for part in _PARTS}
     part = next((part for part, names in fitting.items() if name in names), None)
     if part is None or part not in holds:
-        _of_media(name)  # which refuses what is no mechanism
+        _of_media(name)  # which refuses an unknown name
         others = ", ".join(sorted(one for other in holds for one in fitting[other]))
         what = "folder of pictures, sounds or videos" if kind == "media" else kind
         raise BadInput(
@@ -433,15 +419,15 @@ def _with_boxes(given: dict[str, Any], named: str | None) -> tuple[dict[str, Any
         raise BadInput(
             f"`map` must be private, unaccounted, or {_BOXES}, not {shown(map_)}.", parameter="map"
         )
-    # What is painted over is an argument of its own; noise that follows a map is told what kind it is.
-    told = {} if named == "mask" else {"map": "public"}
-    return {name: value for name, value in given.items() if name != "map"} | told, map_
+    # A mask takes boxes as an argument of its own; noise that follows a map takes the kind of the map.
+    kind = {} if named == "mask" else {"map": "public"}
+    return {name: value for name, value in given.items() if name != "map"} | kind, map_
 
 
 def _of_media(name: str) -> bool:
-    """Return whether the mechanism called ``name`` is for media; a name that is not known is refused."""
+    """Return whether the mechanism called ``name`` is for media; refuse an unknown name."""
     if name not in MECHANISMS:
-        make_mechanism(name, {})  # which says so, and what was meant
+        make_mechanism(name, {})  # which refuses it, with the nearest name
     return any(name in mechanism_names(kind) for kind in MEDIA)
 
 
@@ -454,9 +440,9 @@ def _takes(name: str, parameter: str) -> bool:
 
 
 def _made(name: str, given: Mapping[str, Any], called: str, *, bounded: bool) -> Mechanism:
-    """Return the mechanism ``name``; what is for records alone is refused for media, and the reverse.
+    """Return the mechanism ``name``; refuse parameters of records for media, and the reverse.
 
-    So is a parameter that the mechanism declares for Python alone.
+    A parameter that the mechanism declares for Python alone is refused too.
     """
     of_media, declared = _of_media(name), parameters_of(MECHANISMS[name])
     for parameter in given:

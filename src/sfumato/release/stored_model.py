@@ -1,9 +1,7 @@
-"""A model as a folder: weights, what they are weights of, and a certificate over both; read again as it was.
+"""Stored models: a folder with weights, their description, and a certificate over both.
 
 ``model.safetensors`` holds numbers and nothing that could be run, ``model.json`` the method, its parameters
 and the map from records to features, ``manifest.json`` the digests of both, with its certificate beside it.
-
-What a model is asked about, and how it becomes features: pictures by a public map, features as given.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import atomic_folder, write_whole
 from sfumato.privacy import Statement
-from sfumato.release.catalogue import KEPT, imported, kind_of_kept
-from sfumato.release.manifest import manifest_of, verify_folder
-from sfumato.release.public_facts import check_range
+from sfumato.release.catalogue import KEPT, imported, kind_of_learner
+from sfumato.release.labelled_release import check_range
+from sfumato.release.manifest import manifest_of, read_manifest, verify_folder
 from sfumato.reports import MANIFEST, KeyRing, VerificationFailed, certificate_file, file_digest
 
 if TYPE_CHECKING:
@@ -41,9 +39,9 @@ _WHITE = 255.0
 
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
-    """Records of ``shape``: pictures with values from 0 to ``top`` for an ``extractor``, or features (d,).
+    """Records of ``shape``: images with values from 0 to ``top`` for an ``extractor``, or features (d,).
 
-    ``extractor`` and ``top`` are None where features are given.
+    ``extractor`` and ``top`` are None for features.
     """
 
     shape: tuple[int, ...]
@@ -52,12 +50,12 @@ class ModelInputs:
 
     @property
     def dimension(self) -> int:
-        """How many features one record has."""
+        """The number of features of one record."""
         return math.prod(self.shape) if self.extractor is None else self.extractor.dimension
 
     @property
     def extractor_name(self) -> str | None:
-        """What statements call the extractor: of a local folder its name, and not where it stands."""
+        """The name of the extractor in statements; that of a local folder is its last part."""
         return None if self.extractor is None else Path(self.extractor.name).name
 
     @property
@@ -68,7 +66,7 @@ class ModelInputs:
         return f"pictures of {' × '.join(str(side) for side in self.shape)}"
 
     def features(self, records: Any, report: Report | None = None) -> NDArray[np.floating]:
-        """Features (n, ``dimension``) of ``records`` (n, *``shape``); each from its own record alone."""
+        """Return features (n, ``dimension``) of ``records`` (n, *``shape``), each from its own record."""
         from sfumato.learners import checked_features, checked_pictures
 
         given = np.asarray(records)
@@ -85,7 +83,7 @@ class ModelInputs:
 
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 _KIND, _FORMAT = "sfumato model", 1
-# What stands before the names of an extractor's own tensors.
+# Prefix of the names of an extractor's own tensors.
 _MAP = "extractor."
 # A description is a page of text.
 _MOST_BYTES = 1 << 20
@@ -93,9 +91,9 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class KeptModel:
-    """A model that can be asked: ``inputs`` make features of records, ``learner`` says what they are.
+    """A model: ``inputs`` make features of records, ``learner`` classifies them.
 
-    ``statement`` is what its certificate says, None where the certificate was not looked at.
+    ``statement`` is that of its certificate, None if the certificate was not read.
     """
 
     method: str
@@ -105,15 +103,15 @@ class KeptModel:
     statement: Statement | None = None
 
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
-        """Class probabilities (n, classes) of ``records``: pictures or features, as were learned from."""
+        """Return class probabilities (n, classes) of ``records``: images or features, as in training."""
         return self.learner.predict_proba(self.inputs.features(records))
 
     def predict(self, records: Any) -> NDArray[np.int64]:
-        """The most probable class of each record, by its number; ``class_names`` has its name."""
+        """Return the number of the most probable class of each record; ``class_names`` has its name."""
         return np.asarray(self.predict_proba(records).argmax(axis=1))
 
     def description(self) -> dict[str, Any]:
-        """Everything but the weights, as JSON values."""
+        """Return everything but the weights, as JSON values."""
         extractor = self.inputs.extractor
         return {
             "kind": _KIND,
@@ -157,10 +155,10 @@ def load_model(
     signed: bool = True,
     keys: KeyRing | None = None,
 ) -> KeptModel:
-    """The model in ``folder``, which ``sfumato learn`` wrote; no code in it is run.
+    """Return the model in ``folder``, which ``sfumato learn`` wrote; no code in it is run.
 
-    ``extractor`` is the folder with the weights of a local extractor, which a model does not carry. Raises
-    :class:`~sfumato.reports.VerificationFailed` where a file is not what was certified, or no trusted key in
+    ``extractor`` is the folder with the weights of a local extractor, which a model does not contain. Raises
+    :class:`~sfumato.reports.VerificationFailed` if a file is not what was certified, or no trusted key in
     ``keys`` signed it; with ``signed=False`` digests are checked and signatures are not.
     """
     place = Path(folder)
@@ -179,7 +177,7 @@ def load_model(
             inputs.extractor.take(maps)
         if method not in KEPT:
             raise BadInput(f"{DESCRIPTION} names the method {method!r}, which this version does not have.")
-        learner = kind_of_kept(method).restored(parameters, tensors)
+        learner = kind_of_learner(method, KEPT).restored(parameters, tensors)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
@@ -190,7 +188,7 @@ def load_model(
 
 
 def _checked(place: Path, signed: bool, keys: KeyRing) -> Statement | None:
-    """What the certificate says; raises unless the files are those that it is about."""
+    """Return the statement of the certificate; raise unless the files are those that it is about."""
     statement = None
     if signed:
         found = verify_folder(place, keys)
@@ -199,23 +197,13 @@ def _checked(place: Path, signed: bool, keys: KeyRing) -> Statement | None:
             if check.outcome == "fails" and check.what != "folder":
                 raise VerificationFailed(f"{place.name or place} was not loaded: {check.detail}.")
         statement = None if found.certificate is None else found.certificate.statement
-    listed = _listed(place)
+    listed = read_manifest(place)["files"]
     for name in (TENSORS, DESCRIPTION):
         if listed.get(name) != file_digest(place / name):
             raise VerificationFailed(
                 f"{place.name or place} was not loaded: {name} is not the file that its manifest lists."
             )
     return statement
-
-
-def _listed(place: Path) -> Mapping[str, Any]:
-    try:
-        listed = json.loads((place / MANIFEST).read_text("utf-8"))["files"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        listed = None
-    if not isinstance(listed, dict):
-        raise BadInput(f"{MANIFEST} in {place.name or place} is no manifest of released files.")
-    return listed
 
 
 def _described(file: Path) -> dict[str, Any]:

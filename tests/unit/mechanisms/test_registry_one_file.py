@@ -63,7 +63,7 @@ from sfumato.serve.service import Description
 
 made = sf.mechanism("toy-noise", epsilon=1.0, clip=1.0, toy_size=3)
 requested = ReleaseRequest("toy-noise", {"epsilon": 1.0, "clip": 1.0, "toy_size": 5}).make_mechanism("array")
-options = {one.name: one for one in typer.main.get_command(app).commands["plan"].params}
+options = {one.name: one for one in typer.main.get_command(app).commands["plan"].loaded.params}
 print(json.dumps({
     "class": type(made).__name__,
     "at the door": type(made) is sf.ToyNoise,

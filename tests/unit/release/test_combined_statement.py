@@ -14,7 +14,7 @@ from sfumato.mechanisms import Parameter
 from sfumato.privacy import Guarantee, Statement, Unit
 from sfumato.release.combined_statement import DECLARED_DISJOINT, INSIDE_ONE_FILE, check_charge, in_each
 from sfumato.release.combined_statement import together as combined
-from sfumato.release.payment import Payment, terms_of
+from sfumato.release.path import Payment, terms_of
 
 together = partial(combined, apart=INSIDE_ONE_FILE)
 

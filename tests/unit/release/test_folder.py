@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +23,12 @@ from sfumato.release.combined_statement import INSIDE_ONE_FILE
 from sfumato.release.engines import LocalEngine
 from sfumato.release.folder import Folder, Piece, count_of, pieces_of
 from sfumato.release.manifest import verify_folder
-from sfumato.release.path import MediaFile, silent
+from sfumato.release.media_files import MediaFile
+from sfumato.release.path import Payment, silent
 from sfumato.release.path import release as take
-from sfumato.release.payment import Payment
 from sfumato.reports import MANIFEST, KeyRing, verify
 
-MEDIA = {"apart": INSIDE_ONE_FILE, "records": False}
+NOBODY = Payment()
 KEYED = Keyed(bytes(32), dataset="album", version="1", release="r1")
 
 
@@ -36,7 +37,7 @@ class Letter(MediaFile):
 
     mechanism: Mechanism = PlaneMeans(4.0)
 
-    def __init__(self, path, name):
+    def __init__(self, path, name, part=None):
         self.path, self.what, self.values = path, f"a letter called {name}", path.stat().st_size
         self.word = path.read_text().split()[0]
         self._fails("header")
@@ -74,7 +75,7 @@ def keys(tmp_path):
 def release(tmp_path, keys):
     """Writes letters and releases their folder."""
 
-    def run(letters, payment=Payment(), report=silent):  # noqa: B008 (it is frozen)
+    def run(letters, payment=NOBODY, report=silent):
         for name, text in letters.items():
             file = tmp_path / "in" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -207,11 +208,13 @@ def test_progress_ends_at_one_for_each_stage(release, ledger):
     assert [name for name, _ in told] == ["checking"] * 3 + ["drawing"] * 3
 
 
-def _release_of(folder, output, payment=Payment(), keys=None, report=silent, **how):  # noqa: B008 (it is frozen)
+def _release_of(folder, output, payment=NOBODY, keys=None, report=silent, keyed=None, engine=None):
     store = LocalStore(folder)
+    facts = {"records": False, "apart": INSIDE_ONE_FILE, "headline": None, "keyed": keyed}
+    opener = SimpleNamespace(open=Letter, reproducible=keys is None, **facts)
+    pieces = pieces_of(store, public_names=True)
     kind = Folder(
-        *(store, LocalStore(output), pieces_of(store, public_names=True), Letter),
-        **{"payment": payment, "reproducible": keys is None, **MEDIA, **how},
+        store, LocalStore(output), pieces, opener, payment=payment, public_names=True, engine=engine
     )
     return kind.result(take(kind, payment, keys, report))
 

@@ -19,11 +19,12 @@ from sfumato.learners import CertifiedCompact, PrivateSoftmax
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.noise import Seeded
 from sfumato.privacy import DELTA, MODELS, Guarantee
+from sfumato.release import model_release
 from sfumato.release.catalogue import LEARNERS, kind_of_learner, make_learner
 from sfumato.release.manifest import verify_folder
 from sfumato.release.model_evidence import audited_model
-from sfumato.release.model_release import learn, open_learning, plan_learning
-from sfumato.release.payment import Payment
+from sfumato.release.model_release import open_learning
+from sfumato.release.path import Payment
 from sfumato.release.stored_model import load_model
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
@@ -54,6 +55,14 @@ def opened(source="digits.npz", method="dp-sgd", classes=10, randomness=None, **
     facts = {"shadows": 0} | {name: given.pop(name) for name in FACTS if name in given}
     options = {"epsilon": 8.0} | given
     return open_learning(source, method, options, classes=classes, randomness=randomness, **facts)
+
+
+def learn(made, output, *, dataset=None, ledger=None, **words):
+    return model_release.learn(charged(made, dataset, ledger), output, **words)
+
+
+def charged(made, dataset, ledger):
+    return replace(made, payment=Payment(dataset, ledger))
 
 
 def test_a_model_is_kept_with_its_certificate_and_asked_again(place):
@@ -120,7 +129,7 @@ def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place
     with Ledger("sqlite:///book.db") as book:
         # Filled to the last bit by what is asked for, slack and all.
         book.open("people", epsilon=1.0, delta=1e-5, neighbours=neighbours)
-        assert plan_learning(made, dataset="people", ledger=book).cost.fits
+        assert charged(made, "people", book).plan().cost.fits
         done = learn(made, "model", dataset="people", ledger=book)
         assert book.history("people")[-1].guarantee == done.statement.proven
     proven = done.statement.proven
@@ -133,9 +142,9 @@ def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place
     assert kept.proven == proven
     assert kept.parameters["delta"] == 1e-5
     assert any("1e-08 of δ is set aside, as slack" in note for note in kept.notes)
-    groups = plan_learning(made).groups
+    groups = made.plan().groups
     assert groups[1] == proven.epsilon()
-    alone = plan_learning(opened("some.npz", **given, audited=False))
+    alone = opened("some.npz", **given, audited=False).plan()
     assert groups == pytest.approx(alone.groups, rel=1e-3)
 
 
@@ -268,7 +277,7 @@ def test_the_budget_is_charged_once_and_never_for_a_refusal(place):
         book.open("people", epsilon=9.0, delta=1e-4, neighbours="zero-out")
         given = {"dataset": "people", "ledger": book}
         features = {"source": "features.npz", "reach": 5.0, "audited": False}
-        plan = plan_learning(opened(), dataset="people", ledger=book)
+        plan = charged(opened(), "people", book).plan()
         assert plan.cost.fits
         for refused in ({"clip": -1.0}, {"epsilon": 0.001}):
             with pytest.raises(BadInput):
@@ -289,7 +298,7 @@ def test_a_plan_reads_no_record(place):
     whole = bytearray(Path("digits.npz").read_bytes())
     whole[5000:5400] = bytes(400)  # in the middle of the pictures
     Path("digits.npz").write_bytes(whole)
-    made = plan_learning(opened(extractor="pixels"))
+    made = opened(extractor="pixels").plan()
     assert (made.rows, made.columns) == (1400, 64)
     assert made.groups[1] == pytest.approx(8.0)
     assert made.what == "a classifier of 10 classes by 64 features of 1,400 pictures of 8 × 8"
@@ -327,7 +336,7 @@ def test_held_out_records_that_do_not_fit_are_refused(place, held, sentence):
     np.savez("held.npz", **held)
     with pytest.raises(BadInput, match=sentence):
         learn(opened(extractor="pixels"), "model", test="held.npz")
-    with pytest.raises(BadInput, match="no arrays called x_test"):
+    with pytest.raises(BadInput, match="no arrays x_test"):
         learn(opened(extractor="pixels"), "model", test="digits.npz")
 
 
@@ -347,7 +356,7 @@ def test_every_method_is_known_by_its_name(method):
         ("dp-sgd", {}, (10, 1.0), "dp-sgd needs a privacy budget"),
         ("dp-sgd", {"epsilon": 1.0}, (None, 1.0), "dp-sgd needs `classes=N`"),
         ("dp-sgd", {"epsilon": 1.0}, (1, 1.0), "`classes` was 1"),
-        ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs `reach=LENGTH`"),
+        ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs `reach=NORM`"),
         ("dp-sgd", {"epsilon": 1.0, "bandwidth": 2.0}, (10, 1.0), "dp-sgd has no `bandwidth`; it takes"),
         ("dp-sgd", {"epsilon": 1.0, "rate": 0.1}, (10, 1.0), "dp-sgd has no `rate`; it takes"),
         ("compact-certified", {"epsilon": 1.0, "sampling": 0.1}, (10, 1.0), "has no `sampling`; it takes"),
@@ -372,8 +381,8 @@ def test_too_many_features_for_a_contraction_are_refused_with_the_plan(place):
     np.savez("wide.npz", features=np.zeros((4, 4001)), labels=np.arange(4) % 2)
     made = opened("wide.npz", "compact-certified", classes=2, reach=1.0)
     with pytest.raises(BadInput, match="4,001 features would release a square of that side, and 4,000 are"):
-        plan_learning(made)
-    assert plan_learning(opened("wide.npz", classes=2, reach=1.0)).columns == 4001
+        made.plan()
+    assert opened("wide.npz", classes=2, reach=1.0).plan().columns == 4001
 
 
 def test_canaries_keep_within_the_features_that_a_learner_takes(place):
@@ -400,7 +409,7 @@ def test_canaries_keep_within_the_features_that_a_learner_takes(place):
 @pytest.mark.parametrize("method", ["dp-sgd", "compact-certified"])
 def test_the_pace_is_stated_in_the_plan_as_in_the_certificate(place, method):
     made = opened("some.npz", method, reach=5.0, steps=5, audited=False)
-    planned = plan_learning(made).statement
+    planned = made.plan().statement
     assert planned.parameters["pace"] == made.learner.resolved(500)["pace"]
     assert "the number of records is public" in planned.notes
     done = learn(made, "model")

@@ -6,8 +6,7 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.noise import Keyed
-from sfumato.release.path import silent
-from sfumato.release.payment import HeldPayment
+from sfumato.release.path import HeldPayment, silent
 from sfumato.release.protection import HeldFile
 from sfumato.release.request import ReleaseRequest
 from sfumato.reports import KeyRing, file_digest, verify

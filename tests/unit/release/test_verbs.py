@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.main
 
 import sfumato as sf
 from sfumato.cli import main
@@ -43,12 +44,13 @@ def test_options_are_those_of_the_command(verb):
     """Options of the command that some methods take are the ``parameters`` of the function."""
     from sfumato.cli import app
 
-    command = next(one for one in app.registered_commands if one.callback.__name__ == verb)
-    function, typed = (inspect.signature(one).parameters for one in (getattr(sf, verb), command.callback))
+    command = typer.main.get_command(app).commands[verb].loaded
+    function = inspect.signature(getattr(sf, verb)).parameters
+    typed = {one.name: one for one in command.params}
     assert list(function)[:2] == ["source", "output"]
     assert set(function) - set(typed) <= {"keys", "randomness", "progress", "warn", "parameters"}
     assert function["parameters"].kind is inspect.Parameter.VAR_KEYWORD
-    for name in set(function) & set(typed) - {"output"}:
+    for name in set(function) & set(typed) - {"source", "output"}:
         assert function[name].default == typed[name].default, name
 
 
@@ -75,7 +77,7 @@ def test_what_a_method_does_not_take_is_refused_by_its_name(records, home):
     assert "--" not in str(refused.value)
     with pytest.raises(sf.BadInput, match="learn needs `output`"):
         sf.learn(records, **given)
-    with pytest.raises(sf.BadInput, match="`spread` sets the pace"):
+    with pytest.raises(sf.BadInput, match="`spread` and `pace` both set"):
         sf.learn(records, home / "model", spread=1.0, pace=1.0, **given)
 
 

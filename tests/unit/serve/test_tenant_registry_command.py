@@ -51,7 +51,7 @@ def test_quotas_are_shown_and_changed_one_by_one(run):
     more = ("--bytes-per-day", "5000000", "--jobs-at-once", "0", "--requests-per-minute", "none")
     assert run("quotas", "clinic", *more) == (
         "requests per minute: no limit\nbytes per day: 5,000,000\njobs at once: 0\n"
-        "bytes kept: what the service lets any keep\n"
+        "bytes kept: the limit of the service\n"
     )
 
 
@@ -83,7 +83,7 @@ def test_an_owner_who_lost_the_only_key_is_given_another(run, service):
     for one in (first, second):
         caller = service.registry.authenticate(one["token"])
         assert (caller.tenant, caller.role, caller.id) == (first["tenant"], "owner", one["key"])
-    assert run("key", "clinic").startswith("Key, shown this once: sfu_")
+    assert run("key", "clinic").startswith("Key, shown once: sfu_")
 
 
 def test_a_closed_tenant_has_no_key_and_gets_none_while_its_ledger_stays(run, service):

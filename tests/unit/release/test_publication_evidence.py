@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,16 @@ from sfumato.ledger import Ledger
 from sfumato.noise import Seeded
 from sfumato.privacy import Guarantee, Neighbours, Statement
 from sfumato.publishers import CertifiedPublisher
+from sfumato.release import publication
 from sfumato.release.catalogue import make_publisher
-from sfumato.release.public_facts import PublicFacts
-from sfumato.release.publication import open_publication, plan_publication, publish
+from sfumato.release.labelled_release import PublicFacts
+from sfumato.release.path import Payment
+from sfumato.release.publication import open_publication
 from sfumato.release.publication_evidence import (
     audited_statements,
     canaries_of,
     fitted_records,
-    write_publication_report,
+    publication_entry,
 )
 from sfumato.reports import VerificationFailed
 
@@ -39,6 +42,14 @@ def place(tmp_path, monkeypatch):
     with Ledger("sqlite:///book.db") as book:
         book.open("digits", epsilon=5.0, delta=1e-4, neighbours="add/remove")
     return tmp_path
+
+
+def publish(made, output, *, dataset=None, ledger=None, **words):
+    return publication.publish(charged(made, dataset, ledger), output, **words)
+
+
+def charged(made, dataset, ledger):
+    return replace(made, payment=Payment(dataset, ledger))
 
 
 def opened(source="digits.npz", neighbours="add/remove", delta=None, randomness=None, **options):
@@ -131,13 +142,11 @@ def test_a_white_that_pictures_cannot_hold_is_refused_before_they_are_read(place
         opened("signed.npz", top=255.0)
 
 
-def test_what_cannot_be_shown_is_a_remark_of_the_report(tmp_path):
+def test_what_cannot_be_shown_is_a_remark_of_the_report():
     """Classes that were released were not fitted, and one released picture has no distribution."""
     statement = CertifiedPublisher(1.0, shape=(8, 8)).statement()
     pictures = PICTURES[:60].astype(np.float32)
-    page = tmp_path / "page.html"
-    write_publication_report(
-        page,
+    entry = publication_entry(
         "out.npz",
         statement,
         (),
@@ -148,9 +157,9 @@ def test_what_cannot_be_shown_is_a_remark_of_the_report(tmp_path):
         class_names=("a", "b"),
         rng=np.random.default_rng(0),
     )
-    text = page.read_text("utf-8")
-    assert "nothing to show side by side" in text
-    assert "from which no classifier can learn" in text
+    remarks = " ".join(entry.utility["remarks"])
+    assert "nothing to show side by side" in remarks
+    assert "from which no classifier can learn" in remarks
 
 
 def test_a_report_of_what_was_not_audited_says_what_it_cannot_measure(place):
@@ -167,7 +176,7 @@ def test_a_report_that_cannot_be_written_says_that_the_release_is_out(place):
         if stage == "writing the report":
             Path("home").rmdir()
 
-    with pytest.raises(BadInput, match=r"out\.npz is published, and its report is not: page\.html cannot"):
+    with pytest.raises(BadInput, match=r"out\.npz was written, and its report was not: page\.html cannot"):
         publish(opened(), "out.npz", page="home/page.html", report=report)
     assert "writing the report" in told
     assert Path("out.npz.cert.json").exists()
@@ -258,7 +267,7 @@ def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place
         assert 1.0 - 1e-6 < proven.epsilon(1e-5) <= 1.0 + 1e-9
         assert book.history("people")[-1].guarantee == proven
     assert any("1e-08 of δ is set aside" in note for note in notes("out.npz"))
-    groups = plan_publication(made).groups
+    groups = made.plan().groups
     assert groups[1] == proven.epsilon()
     assert groups[1] < groups[2] < groups[5] < np.inf
     assert 2.0 < groups[2] < 2.3

@@ -9,7 +9,7 @@ from sfumato.io import Schema, encode_picture
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Keyed
 from sfumato.release import plan, protect
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 
 COLUMNS = {"columns": {"age": {"kind": "numeric", "bounds": [0, 120]}}}
 IMPOSSIBLE = [

@@ -116,5 +116,5 @@ def test_a_file_that_is_no_json_is_refused(tmp_path):
 @pytest.mark.parametrize("mechanism", [Mask(), ContentAdaptive(epsilon=4.0)], ids=["mask", "noise"])
 def test_what_is_no_box_is_refused_for_the_picture_it_is_of(declared, box, mechanism):
     maps = declared({"a.png": {"boxes": [PERSON, box]}})
-    with pytest.raises(BadInput, match=r"boxes\.json declares boxes for a\.png that are none"):
+    with pytest.raises(BadInput, match=r"boxes\.json declares boxes for a\.png that are not valid"):
         of(maps, mechanism)

@@ -1,6 +1,7 @@
 """Payments: what a request remembers, what is the same request, and what is charged to nobody."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.release.combined_statement import together
-from sfumato.release.payment import Content, Payment, asked_for
+from sfumato.release.path import Content, Payment, asked_for
 
 SECRET = bytes(range(32))
 TERMS = {"mechanism": "Gaussian", "parameters": {"epsilon": 1.0, "clip": [1, 2], "flag": True}}
@@ -98,12 +99,11 @@ def test_a_request_needs_keyed_noise(ledger):
 
 def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
     ledger.open("clinic", 4, 1e-6)
-    statement = gaussian().statement(4)
     for payment in (Payment(), Payment(None, ledger), Payment(uncharged=True)):
-        assert payment.pay(statement, "out.npy", Content(), None) is None
+        assert pay(payment, gaussian()) is None
         assert payment.notes == ()
     for payment in (Payment("clinic", uncharged=True), Payment("clinic", ledger, uncharged=True)):
-        assert payment.pay(statement, "out.npy", Content(), None) is None
+        assert pay(payment, gaussian()) is None
         assert payment.notes == ("not charged to the budget of the dataset, as was asked for",)
     with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment("clinic", ledger, "r", uncharged=True)
@@ -170,7 +170,8 @@ def pay(payment, mechanism, declared=None):
     content = Content()
     content.add(ROWS)
     noise = mechanism.keyed if payment.request else None
-    return payment.pay(mechanism.statement(4), "out.npy", content, noise, declared)
+    facts = {"name": "out.npy", "added": (), "checkpoint": None, "declared": declared}
+    return payment.pay(SimpleNamespace(price=mechanism.statement(4), **facts), content, noise)
 
 
 def gaussian(randomness=None):

@@ -16,10 +16,12 @@ from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.noise import Seeded
 from sfumato.privacy import Guarantee, Statement
 from sfumato.publishers import CertifiedPublisher
+from sfumato.release import publication
 from sfumato.release.catalogue import METHODS, make_publisher, seconds_of
+from sfumato.release.labelled_release import PublicFacts
 from sfumato.release.manifest import verify_folder
-from sfumato.release.public_facts import PublicFacts
-from sfumato.release.publication import open_publication, plan_publication, publish
+from sfumato.release.path import Payment
+from sfumato.release.publication import open_publication
 from sfumato.reports import KeyRing, VerificationFailed, verify
 
 DIGITS = load_digits()
@@ -34,6 +36,14 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("digits.npz", x=PICTURES, y=LABELS)
     return tmp_path
+
+
+def publish(made, output, *, dataset=None, ledger=None, **words):
+    return publication.publish(charged(made, dataset, ledger), output, **words)
+
+
+def charged(made, dataset, ledger):
+    return replace(made, payment=Payment(dataset, ledger))
 
 
 def opened(method="certified", source="digits.npz", classes=10, top=None, **options):
@@ -213,7 +223,7 @@ def test_a_plan_reads_no_picture_and_costs_nothing(place):
     Path("digits.npz").write_bytes(spoiled)
     with Ledger("sqlite:///book.db") as book:
         book.open("digits", epsilon=2.0, delta=3e-5)
-        made = plan_publication(opened(), dataset="digits", ledger=book)
+        made = charged(opened(), "digits", book).plan()
         assert made.cost.fits
         assert book.balance("digits").spends == 0
     assert (made.rows, made.columns) == (1797, 64)
@@ -233,7 +243,7 @@ def test_a_plan_reads_no_picture_and_costs_nothing(place):
         ("out", "out/page.html", None, "is private, and would be published"),
         ("out", None, "out/state.pt", "is private, and would be published"),
         ("out.npz", None, "full", "is a folder: name a file"),
-        ("out.npz", None, "digits.npz", "would stand in the input"),
+        ("out.npz", None, "digits.npz", "would be inside the input"),
         ("out.npz", "x.html", "x.html", "would be one file; name two"),
         ("out.npz", "x.html", "full/../x.html", "would be one file; name two"),
         ("out.npz", None, "out.npz", "is private, and would be published"),

@@ -15,8 +15,14 @@ from sfumato.media.audio import BandNoise
 from sfumato.media.images import Blur, PlaneMeans
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Guarantee, Statement, Unit
-from sfumato.release.media_files import DeclaredMaps, MediaMechanisms, PictureFile, SoundFile, VideoFile
-from sfumato.release.path import per_item
+from sfumato.release.media_files import (
+    DeclaredMaps,
+    MediaMechanisms,
+    PictureFile,
+    SoundFile,
+    VideoFile,
+    per_item,
+)
 
 BOTH = MediaMechanisms(PlaneMeans(4.0), BandNoise(4.0))
 
@@ -90,7 +96,7 @@ def test_a_mechanism_for_records_is_refused():
 
 
 def test_boxes_are_for_pictures_alone(files):
-    with pytest.raises(BadInput, match=r"silent\.avi is a video, and boxes are declared for pictures alone"):
+    with pytest.raises(BadInput, match=r"silent\.avi is a video, and boxes are supported for images only"):
         replace(BOTH, maps=DeclaredMaps({}, "boxes.json")).open(files / "silent.avi")
 
 
@@ -114,7 +120,7 @@ def test_a_window_is_the_headline_where_there_is_sound(files):
 
 
 def test_a_folder_is_about_items_where_clips_are_asked_for():
-    assert [replace(BOTH, unit=unit).of_folders for unit in (None, Unit("clip"), Unit("region", 16))] == [
+    assert [replace(BOTH, unit=unit).headline for unit in (None, Unit("clip"), Unit("region", 16))] == [
         *(None, Unit("item"), Unit("region", 16))
     ]
 
