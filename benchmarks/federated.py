@@ -109,7 +109,7 @@ def _times(file: Path) -> list[float]:
                 terms.protection(),
                 rounds=terms.rounds,
                 timeout=None,
-                each_round=lambda number, arrays: ends.append(time.perf_counter()),
+                each_round=lambda state: ends.append(time.perf_counter()),
             ),
             lambda context, result: made.append(result),
         )

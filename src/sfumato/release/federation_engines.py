@@ -29,9 +29,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from sfumato.errors import BadInput, SfumatoError
+from sfumato.io import write_whole
 from sfumato.learners.federated import (
     QUIET,
     Federated,
@@ -43,15 +44,15 @@ from sfumato.learners.federated import (
 from sfumato.release import child_process
 from sfumato.release.client_budget import BeforeEachRound
 from sfumato.release.federation_apps import (
+    SERVER,
     TERMS,
     FederatedRun,
     app_of_clients,
+    pack_state,
     paid_from,
-    place_of,
-    read_result,
-    rounds_done,
-    strategy_of,
+    read_state,
     training_of,
+    write_private,
 )
 from sfumato.release.ray_engine import keep_ray_private, ray_folder
 
@@ -223,32 +224,38 @@ class Processes(ChildProcesses):
 
 def run_processes(federated: FederatedRun) -> Federated:
     """A run with a process for the server and for each client."""
-    terms, budgets, waiting, report = federated.terms, federated.budgets, federated.waiting, federated.report
+    terms, waiting, report = federated.terms, federated.waiting, federated.report
     with federated.apart() as (folder, files), Processes(folder) as run:
         result = folder / "result"
         result.mkdir()
+        write_whole(result / "kept", b"")
+        done = 0
+        if federated.begun is not None:
+            done = federated.begun.rounds
+            write_whole(result / "begun", pack_state(federated.begun).tobytes())
         secrets = {name: new_secret() for name in terms.names}
-        kept = folder / "secrets.json"
-        kept.touch(mode=0o600)
-        kept.write_text(json.dumps(secrets), "utf-8")
-        settings: dict[str, str | float] = {
-            TERMS: terms.to_json(),
-            "result": str(result),
-            "secrets": str(kept),
-        }
-        write_app(folder / "app", {**settings, **asdict(waiting), **paid_from(budgets)})
+        own = {} if federated.noise is None else {SERVER: federated.noise.commitment(b"server")}
+        write_private(folder / "secrets.json", json.dumps(secrets | own))
+        settings = {TERMS: terms.to_json(), "result": str(result), "secrets": str(folder / "secrets.json")}
+        write_app(folder / "app", settings | asdict(waiting) | paid_from(federated.budgets))
         report("starting processes", None)
         run.start_link(waiting.patience)
         for name in terms.names:
-            run.start_node(place_of(name, files[name], budgets, terms, secrets[name]))
+            run.start_node(federated.place_of(name, files[name], secrets[name]))
         run.submit(folder / "app")
         until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
-        while (made := read_result(result, terms)) is None:
+        while (made := read_state(result / "end", terms)) is None:
+            if (result / "error").exists():
+                raise BadInput((result / "error").read_text("utf-8"))
             # With noise at the server, whether any client is left must not be told.
             run.check(without_clients=terms.central)
             if time.monotonic() > until:
                 raise BadInput("the run did not end in the time that its rounds may take.")
-            done = rounds_done(result)
+            state = read_state(result / "state", terms)
+            if state is not None and state.rounds > done:
+                federated.keep(state)
+                done = state.rounds
+                write_whole(result / "kept", str(done).encode())
             report(f"round {min(done + 1, terms.rounds)} of {terms.rounds}", done / terms.rounds)
             time.sleep(_POLL)
         return made
@@ -296,7 +303,9 @@ def _rounds(run: FederatedRun) -> Federated:
         central=terms.at_server(),
         pay=BeforeEachRound(run.budgets, terms.names),
         report=run.report,
-        randomness=terms.randomness,
+        randomness=run.randomness,
+        begun=run.begun,
+        each_round=run.keep,
     )
 
 
@@ -309,28 +318,20 @@ def _simulation(run: FederatedRun) -> Federated:
     terms, report, text = run.terms, run.report, run.terms.to_json()
     secrets = {name: new_secret() for name in terms.names}
     with run.apart() as (_, files), ray_folder() as folder, _hushed():
-        places = [place_of(name, files[name], run.budgets, terms, secrets[name]) for name in terms.names]
+        places = [run.place_of(name, files[name], secrets[name]) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
 
-        def strategy(context: Any) -> Any:
-            averaging = strategy_of(
-                terms,
-                run.budgets,
-                waiting=run.waiting,
-                secrets=secrets,
-                each_round=lambda number, arrays: report(
-                    f"round {number} of {terms.rounds}", number / terms.rounds
-                ),
-            )
-            # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
-            averaging.timeout = None
-            return averaging
+        def kept(state: Federated) -> None:
+            run.keep(state)
+            report(f"round {state.rounds} of {terms.rounds}", state.rounds / terms.rounds)
 
+        # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
+        strategy = run.strategy(secrets=secrets, each_round=kept, timeout=None)
         report("starting Ray", None)
         server = make_server_app(
-            strategy,
+            lambda context: strategy,
             lambda context, result: made.append(result),
             lambda context, error: failed.append(error),
         )

@@ -27,7 +27,6 @@ from grpc import RpcError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import (
-    Arrays,
     Credential,
     Federated,
     GrpcClient,
@@ -36,7 +35,7 @@ from sfumato.learners.federated import (
     new_secret,
 )
 from sfumato.release.federation import Federation
-from sfumato.release.federation_apps import TERMS, FederatedRun, client_app, place_of, strategy_of
+from sfumato.release.federation_apps import TERMS, FederatedRun, client_app, write_private
 from sfumato.release.federation_engines import ChildProcesses
 
 _CLIENT = "sfumato.release.federation_grpc"
@@ -46,7 +45,7 @@ _DIRECT = {"no_grpc_proxy": "127.0.0.1"}
 
 def run_grpc(federated: FederatedRun) -> Federated:
     """A run with a process for each client."""
-    terms, budgets, report = federated.terms, federated.budgets, federated.report
+    terms, report = federated.terms, federated.report
     secrets = {name: new_secret() for name in terms.names}
     made: list[Federated] = []
     # Messages are about as long as a model.
@@ -58,22 +57,18 @@ def run_grpc(federated: FederatedRun) -> Federated:
     ):
         started = {}
         for name in terms.names:
-            stands = place_of(name, files[name], budgets, terms)
-            told = {"server": address, "secret": secrets[name], TERMS: terms.to_json(), "place": stands}
-            settings = folder / f"{name}.json"
-            settings.touch(mode=0o600)
-            settings.write_text(json.dumps(told), "utf-8")
+            place, settings = federated.place_of(name, files[name]), folder / f"{name}.json"
+            told = {"server": address, "secret": secrets[name], TERMS: terms.to_json(), "place": place}
+            write_private(settings, json.dumps(told))
             started[name] = run.start(name, sys.executable, "-P", "-m", _CLIENT, str(settings))
 
-        def each_round(number: int, arrays: Arrays) -> None:
-            if number < terms.rounds:
+        def each_round(state: Federated) -> None:
+            federated.keep(state)
+            if state.rounds < terms.rounds:
                 _check(grid, terms)
-                report(f"round {number + 1} of {terms.rounds}", number / terms.rounds)
+                report(f"round {state.rounds + 1} of {terms.rounds}", state.rounds / terms.rounds)
 
-        strategy = strategy_of(
-            terms,
-            budgets,
-            waiting=federated.waiting,
+        strategy = federated.strategy(
             known=grid.names,
             appearing=lambda found: _appearing(found, started, federated),
             each_round=each_round,
@@ -96,7 +91,8 @@ def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], feder
     if found < len(started):
         federated.report(f"starting clients ({found} of {len(started)} connected)", None)
     else:
-        federated.report(f"round 1 of {federated.terms.rounds}", 0.0)
+        done, rounds = 0 if federated.begun is None else federated.begun.rounds, federated.terms.rounds
+        federated.report(f"round {done + 1} of {rounds}", done / rounds)
 
 
 def _check(grid: Grid, terms: Federation) -> None:

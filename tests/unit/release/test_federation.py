@@ -19,6 +19,7 @@ from sfumato.privacy import Guarantee
 from sfumato.release.client_budget import BeforeEachRound, ClientBudgets
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.federation import Federation
+from sfumato.release.payment import Content
 from sfumato.release.stored_model import load_model
 from sfumato.reports import KeyRing
 
@@ -307,7 +308,7 @@ def test_with_noise_at_the_server_everybody_pays_whether_sampled_or_not(digits, 
 
 def test_records_are_dealt_to_clients_in_turn(digits):
     made = open_federation(digits / "digits.npz", TERMS, classes=10)
-    shares = made.shares(lambda stage, share: None)
+    shares = made.shares(lambda stage, share: None, Content())
     with np.load(digits / "digits.npz") as data:
         for number, name in enumerate(("client-1", "client-2", "client-3")):
             assert np.array_equal(shares[name][0], data["X"][number::3])

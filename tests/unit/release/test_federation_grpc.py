@@ -25,6 +25,7 @@ from flwr.common import Code, FitRes, GetPropertiesRes, Status
 from sfumato.errors import BadInput
 from sfumato.learners.federated import Credential, new_secret
 from sfumato.ledger import Ledger
+from sfumato.noise import Keyed
 from sfumato.release import federation_engines, federation_grpc
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
@@ -145,6 +146,40 @@ def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares,
     assert seen == [(False, False, 0o700, 0o600)] * 2
     assert len(set(own)) == 2
     assert not Path(started[0].args[-1]).parent.exists()
+
+
+def test_a_server_that_is_cut_off_asks_again_and_clients_answer_as_before(shares, tmp_path):
+    """It had the answers to round 2 and had not kept them: they are the same ones, and paid for once."""
+    url = f"sqlite:///{tmp_path}/" + "{client}.db"
+    for name in shares:
+        with Ledger(url.replace("{client}", name)) as book:
+            book.open(f"ward/{name}", 1e4, 1e-5, "client")
+    folder, states = tmp_path / "run", []
+    folder.mkdir(mode=0o700)
+    noise = Keyed(bytes(32), dataset="run", version="1", release="r")
+    federated = FederatedRun(
+        *(TERMS, shares, ClientBudgets("ward", url, "run"), WAITING, lambda stage, share: None),
+        keep=lambda state: states.append(state) if not states else _cut(),
+        noise=noise,
+        folder=folder,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        engine_of("grpc")(federated)
+    logs = {name: (folder / f".{name}.run" / "sums").read_bytes() for name in TERMS.names}
+    (begun,) = states
+    done = engine_of("grpc")(replace(federated, begun=begun, keep=states.append))
+    assert [state.rounds for state in states] == [1, 2, 3]
+    assert (done.rounds, done.paid, done.refused) == (3, dict.fromkeys(TERMS.names, 3), ())
+    for name, log in logs.items():
+        later = (folder / f".{name}.run" / "sums").read_bytes()
+        assert later.startswith(log)
+        assert len(later) == len(log) * 3 // 2  # two answers were kept, and a third one was drawn
+        with Ledger(url.replace("{client}", name)) as book:
+            assert book.balance(f"ward/{name}").spends == 3
+
+
+def _cut():
+    raise KeyboardInterrupt
 
 
 class Stranger(Client):

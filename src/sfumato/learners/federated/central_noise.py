@@ -35,7 +35,9 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   order.
 
 Premise: what a client answers, and whether it appears and answers in time, depends on its own records and
-coins and on the models, and not on other clients in any other way; and a client has one node. Clients that
+coins and on the models, and not on other clients in any other way; and a client has one node. A round that
+was interrupted is asked for again, by the same coins, and aⱼ is the answer to the last asking: whether and
+when a run is interrupted must not depend on records. Clients that
 share a machine take time from each other, and a round begins when the one before has ended:
 ``docs/limits.md`` says what that leaves. In one process, and in a simulation, where clients take turns, there
 is therefore no deadline.

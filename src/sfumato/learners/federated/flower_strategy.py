@@ -46,7 +46,7 @@ from sfumato.learners.federated.rounds import (
     OutOfBudget,
     Pay,
     Refused,
-    averaged,
+    combined,
     round_guarantee,
 )
 from sfumato.noise import Randomness
@@ -65,6 +65,9 @@ class PrivateAverage(Strategy):
     many seconds the server waits for all clients to appear (with ``central`` it then begins without those
     that are missing), ``timeout`` how many each client has in a round, None for as long as it takes. While
     the server waits for clients to appear, ``appearing`` is told how many have, and may raise.
+
+    ``each_round`` is given the state after every round before anybody is sent it, and a run goes on after the
+    state ``begun``: the rounds before it are not asked for again.
 
     Which node is which client no client decides by itself. ``known`` holds names of nodes that were proven
     when they connected. With ``secrets``, those of the clients by name, every reply must prove the name that
@@ -86,16 +89,18 @@ class PrivateAverage(Strategy):
         known: Mapping[int, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         appearing: Callable[[int], None] | None = None,
-        each_round: Callable[[int, Arrays], None] | None = None,
+        begun: Federated | None = None,
+        each_round: Callable[[Federated], None] | None = None,
     ) -> None:
         self.names, self.rounds, self.central, self.pay = sorted(names), rounds, central, pay
         self.randomness, self.patience, self.timeout = randomness, patience, timeout
         self.appearing, self.each_round = appearing, each_round
         self._arrays = checked_reply(initial, initial, client="the initial model")
         self._guarantee = round_guarantee(protection, central, self._arrays, len(names))
-        self._done = 0
+        begun = begun or Federated(self._arrays, 0, self._guarantee, dict.fromkeys(self.names, 0))
+        self._arrays, self._done, self._refused = begun.arrays, begun.rounds, list(begun.refused)
+        self._before = begun
         self._stopped: str | None = None
-        self._refused: list[Refused] = []
         self._rounds_of: dict[int, int] = {}
         self._rounds_of_all = 0
         self._known = dict(known or {})
@@ -121,7 +126,8 @@ class PrivateAverage(Strategy):
                 named[self._known[node]] = named.get(self._known[node], 0) + count
         unnamed = [count for node, count in self._rounds_of.items() if node not in self._known]
         most = max(unnamed, default=0)
-        paid = {name: self._rounds_of_all + named.get(name, most) for name in self.names}
+        since = {name: self._rounds_of_all + named.get(name, most) for name in self.names}
+        paid = {name: self._before.paid[name] + count for name, count in since.items()}
         ended = self._stopped is not None and self._stopped.startswith(BEFORE)
         refused = tuple(self._refused)
         return Federated(self._arrays, self._done, self._guarantee, paid, refused, self._stopped, ended)
@@ -133,7 +139,7 @@ class PrivateAverage(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Return one message for each client of the round; none once the run has stopped."""
-        if self._stopped is not None:
+        if self._stopped is not None or server_round <= self._before.rounds:
             return []
         if not self._begun:
             self._begin(grid)
@@ -170,6 +176,8 @@ class PrivateAverage(Strategy):
         """Return the parameters after the round, or None where the run has stopped."""
         if self._stopped is not None:
             return None, None
+        if server_round <= self._before.rounds:
+            return record_of(self._arrays), None
         usable, spent, answered = dict[str, Arrays](), list[str](), set[int]()
         nodes = {sent.message_id: sent.dst_node_id for sent in self._sent}
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
@@ -201,16 +209,17 @@ class PrivateAverage(Strategy):
             self._stopped = f"{place}: no client sent parameters that can be used"
         if self._stopped is not None:
             return None, None
-        self._arrays = (
-            averaged(usable, self._arrays)
-            if self.central is None
-            else self.central.combined(
-                usable, self._arrays, len(self.names), own(self.randomness, SERVER, server_round)
-            )
+        self._arrays = combined(
+            usable,
+            self._arrays,
+            central=self.central,
+            clients=len(self.names),
+            number=server_round,
+            randomness=self.randomness,
         )
         self._done = server_round
         if self.each_round is not None:
-            self.each_round(server_round, self._arrays)
+            self.each_round(self.federated())
         return record_of(self._arrays), None
 
     def configure_evaluate(

@@ -86,7 +86,7 @@ from sfumato.mechanisms import (
     parameters_of,
     positive,
 )
-from sfumato.noise import Keyed, Randomness, Secure, Seeded, grid_step
+from sfumato.noise import Keyed, Randomness, Secure, Seeded, Stream, grid_step
 from sfumato.privacy import DELTA, FEDERATED, REQUIRED, Claim, Guarantee, Unit
 
 __all__ = [
@@ -133,16 +133,35 @@ _ALSO = {
 _OWN = {"tensor-ldp": ("noise", "span", "retain"), "repeated-priv-unit-g": ("each",)}
 
 
-def own(randomness: Randomness | None, who: str, round: int) -> Randomness:
-    """Return the randomness of ``who`` in ``round``; no two of a seeded or keyed run share any noise."""
-    if randomness is None or isinstance(randomness, Secure):
-        return Secure()
-    if isinstance(randomness, Keyed):
-        return randomness.part(f"round {round} of {who}")
+def own(
+    randomness: Randomness | None, who: str, round: int, content: Mapping[str, Arrays] | None = None
+) -> Randomness:
+    """Return the randomness of ``who`` in ``round``; no two of a seeded or keyed run share any noise.
+
+    Keyed noise is keyed by the ``content`` that it is added to as well: a round that was interrupted may have
+    another one when it is drawn again.
+    """
     if isinstance(randomness, Seeded):
         label = f"sfumato federated\0{randomness.seed}\0{round}\0{who}".encode()
         return Seeded(int.from_bytes(hashlib.sha256(label).digest()[:16], "little"))
-    return randomness
+    if isinstance(randomness, Keyed):
+        digest = hashlib.sha256()
+        for name, arrays in sorted((content or {}).items()):
+            for part in (name.encode(), flat_vector(arrays).tobytes()):
+                digest.update(hashlib.sha256(part).digest())
+        return _OfContent(randomness.part(f"round {round} of {who}"), digest.digest())
+    return randomness or Secure()
+
+
+class _OfContent(Randomness):
+    """The streams of ``noise`` for one content."""
+
+    def __init__(self, noise: Keyed, digest: bytes) -> None:
+        self._noise, self._digest = noise, digest
+
+    def stream(self, label: bytes) -> Stream:
+        """Return the stream of ``label`` for this content."""
+        return self._noise.stream(self._digest + label)
 
 
 class Protection(ABC):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -180,6 +180,22 @@ def round_guarantee(
     return protection.guarantee(shapes) if central is None else central.guarantee(shapes, clients)
 
 
+def combined(
+    replies: Mapping[str, Arrays],
+    received: Arrays,
+    *,
+    central: Central | None,
+    clients: int,
+    number: int,
+    randomness: Randomness | None,
+) -> Arrays:
+    """Return the parameters after round ``number``, from the usable replies to ``received``."""
+    if central is None:
+        return averaged(replies, received)
+    noise = own(randomness, SERVER, number, {SERVER: received, **replies})
+    return central.combined(replies, received, clients, noise)
+
+
 def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
     """Return the mean of all replies, in the order of the clients' names."""
     if not replies:
@@ -200,14 +216,16 @@ def federate(
     pay: Pay | None = None,
     report: Report | None = None,
     randomness: Randomness | None = None,
-    each_round: Callable[[int, Arrays], None] | None = None,
+    begun: Federated | None = None,
+    each_round: Callable[[Federated], None] | None = None,
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
     ``clients`` by name, or in order (then they are called client-1, …). With ``central`` noise is added at
     the server and ``protection`` is usually none. ``pay`` is called for every client, before anything of the
-    round is drawn. ``each_round(number, arrays)`` sees the parameters after every round. A round without a
-    single usable reply ends the run, and the parameters of the one before are kept: it was paid for.
+    round is drawn. ``each_round`` is given the state after every round before anybody uses it, and a run goes
+    on after the state ``begun``. A round without a single usable reply ends the run, and the parameters of
+    the one before are kept: it was paid for.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
@@ -220,8 +238,9 @@ def federate(
         )
     received = checked_reply(initial, initial, client="the initial model")
     proven = round_guarantee(protection, central, received, len(names))
-    paid, refused, stopped, done = dict.fromkeys(names, 0), list[Refused](), None, 0
-    for number in range(1, rounds + 1):
+    made = begun or Federated(received, 0, proven, dict.fromkeys(names, 0))
+    received, paid, refused, stopped = made.arrays, dict(made.paid), list(made.refused), None
+    for number in range(made.rounds + 1, rounds + 1):
         try:
             for name in names:
                 if pay is not None:
@@ -237,15 +256,16 @@ def federate(
                 report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
             try:
                 # A copy of its own: what a client does to it in place must not move anybody else's.
-                made = clients[name].trained([array.copy() for array in received], round=number)
+                trained = clients[name].trained([array.copy() for array in received], round=number)
             except Exception as error:
-                made, why = received, f"the training of {name} failed ({type(error).__name__})"
+                trained, why = received, f"the training of {name} failed ({type(error).__name__})"
                 refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
                 _log.warning("round %d: %s", number, why, exc_info=error)
             try:
                 leaving = protection.at((number - 1) / rounds)
+                noise = own(randomness, name, number, {"made": trained, "received": received})
                 replies[name] = checked_reply(
-                    leaving.protect(made, received, own(randomness, name, number)), received, client=name
+                    leaving.protect(trained, received, noise), received, client=name
                 )
             except BadInput as error:
                 refused.append(Refused(number, name, _named(name, error)))
@@ -255,18 +275,21 @@ def federate(
         if central is None and not replies:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
             break
-        received = (
-            averaged(replies, received)
-            if central is None
-            else central.combined(replies, received, len(names), own(randomness, SERVER, number))
+        received = combined(
+            replies,
+            received,
+            central=central,
+            clients=len(names),
+            number=number,
+            randomness=randomness,
         )
-        done = number
+        made = Federated(received, number, proven, dict(paid), tuple(refused))
         if each_round is not None:
-            each_round(number, received)
+            each_round(made)
     if report is not None:
         report("rounds", 1.0)
     ended = stopped is not None and stopped.startswith(BEFORE)
-    return Federated(received, done, proven, paid, tuple(refused), stopped, ended)
+    return replace(made, paid=paid, refused=tuple(refused), stopped=stopped, out_of_budget=ended)
 
 
 def _named(name: str, error: BadInput) -> str:

@@ -28,10 +28,11 @@ from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_n
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import client_names
-from sfumato.noise import Seeded
+from sfumato.noise import Keyed, Seeded
 
 RECEIVED = [np.zeros((2, 3), np.float32), np.ones(3, np.float32)]
 GAUSSIAN = make_protection("gaussian", epsilon=5.0, clip=1.0)
+RUN = {"dataset": "run", "version": "1", "release": "r"}
 
 
 @pytest.fixture(autouse=True)
@@ -287,6 +288,45 @@ def test_flower_and_one_process_agree_bit_by_bit_with_noise_at_the_server(sample
     there = run(strategy, apps_of(clients, nothing))
     assert all(np.array_equal(x, y) for x, y in zip(here.arrays, there.arrays, strict=True))
     assert paid == [(name, number) for number in (1, 2, 3) for name in names]
+
+
+@pytest.mark.parametrize("central", [None, CentralGaussian(multiplier=0.5, clip=1.0, sample=0.6)])
+def test_a_run_that_goes_on_after_a_round_makes_what_a_whole_run_makes(central):
+    """By Flower and in one process, after each round; clients are not asked for rounds before it."""
+    protection = make_protection("none") if central else GAUSSIAN
+    clients, noise, states = [Adds(0.1), Adds(0.2), Adds(-0.4)], Keyed(bytes(32), **RUN), []
+    given = {"rounds": 4, "central": central, "randomness": noise}
+    whole = federate(clients, RECEIVED, protection, **given, each_round=states.append)
+    assert [state.rounds for state in states] == [1, 2, 3, 4]
+    for begun in states:
+        later, paid_for = [], []
+        made = PrivateAverage(
+            client_names(3), RECEIVED, protection, **given, begun=begun, each_round=later.append
+        )
+        there = run(
+            made,
+            apps_of(
+                clients, protection, noise, lambda name, paid=paid_for: lambda *round: paid.append(round)
+            ),
+        )
+        here = federate(clients, RECEIVED, protection, **given, begun=begun)
+        for done in (here, there):
+            assert all(np.array_equal(x, y) for x, y in zip(done.arrays, whole.arrays, strict=True))
+            assert (done.rounds, done.paid, done.refused) == (4, whole.paid, whole.refused)
+        assert [state.rounds for state in later] == list(range(begun.rounds + 1, 5))
+        assert {number for number, _ in paid_for} <= {state.rounds for state in later}
+
+
+def test_keyed_noise_is_keyed_by_what_it_is_added_to():
+    """A round that was interrupted may have other replies; two sums must not share noise."""
+    noise, central = Keyed(bytes(32), **RUN), CentralGaussian(multiplier=0.5, clip=100.0)
+    sums = [
+        federate([Adds(step)], RECEIVED, make_protection("none"), rounds=1, central=central, randomness=noise)
+        for step in (0.1, 0.1, 0.2)
+    ]
+    first, again, other = (flat_vector(made.arrays) for made in sums)
+    assert np.array_equal(first, again)
+    assert len(set(np.round(other - first, 3))) > 1  # the difference is not that of the replies
 
 
 def test_replies_that_cannot_be_used_are_said_and_left_out():

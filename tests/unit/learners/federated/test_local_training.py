@@ -428,7 +428,11 @@ def test_local_training_learns_and_repeats_itself():
     clients = [LocalTraining(model, X[i::3], y[i::3], rate=0.5, batch=32, seed=i) for i in range(3)]
     seen = []
     done = federate(
-        clients, initial, make_protection("none"), rounds=3, each_round=lambda number, _: seen.append(number)
+        clients,
+        initial,
+        make_protection("none"),
+        rounds=3,
+        each_round=lambda state: seen.append(state.rounds),
     )
     again = federate(clients, initial, make_protection("none"), rounds=3)
     assert all(np.array_equal(x, y) for x, y in zip(done.arrays, again.arrays, strict=True))
