@@ -29,7 +29,6 @@ from sfumato.learners.federated import (
     PrivateAverage,
     make_client_app,
     make_server_app,
-    round_of,
 )
 from sfumato.ledger import Ledger
 from sfumato.release import ClientBudgets, Federation, kept_training, write_records
@@ -147,7 +146,7 @@ def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -
         private = PrivacyMod(terms.protection(), name=name, pay=pay)
 
         def mod(message: Message, context: Context, call_next: Any) -> Message:
-            odd = round_of(message)[0] % 2
+            odd = int(message.content.config_records["config"]["server-round"]) % 2
             return private(message, context, call_next) if odd else call_next(message, context)
 
         return mod

@@ -9,24 +9,21 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput, quoted
 from sfumato.learners.federated import (
-    AveragedTensors,
     Central,
-    CentralGaussian,
     Federated,
     FederatedClassifier,
-    NoProtection,
     Protection,
-    TensorPaper,
     calibrated,
     client_names,
     initial_parameters,
+    make_central,
     make_protection,
     protection_name,
     round_guarantee,
@@ -165,7 +162,7 @@ class Federation:
             return self
         assert self.epsilon is not None  # checked above
         if self.paper:
-            return self._with(self.epsilon)
+            return replace(self, strength=self.epsilon)
         rule = Filter.for_budget(self.epsilon, self.delta) if budget else None
 
         def fits(one: Guarantee) -> bool:
@@ -177,58 +174,32 @@ class Federation:
             return rule.fits(total)
 
         strength = calibrated(
-            lambda tried: self._with(tried).round_guarantee(),
+            lambda tried: replace(self, strength=tried).round_guarantee(),
             rounds=self.rounds,
             epsilon=self.epsilon,
             delta=self.delta,
             also=fits,
         )
-        return self._with(strength)
+        return replace(self, strength=strength)
+
+    def _mechanism(self) -> dict[str, Any]:
+        """The parameters that a mechanism is made of, but for its strength."""
+        given = {name: getattr(self, name) for name in ("delta", "clip", "limit", "neighbours")}
+        return given | dict(self.options)
 
     def protection(self) -> Protection:
         """What each client does before it sends."""
         if self.central or self.mechanism == "none":
-            return NoProtection()
+            return make_protection("none")
         assert self.strength is not None, "terms are settled before they are used"
-        return make_protection(
-            self.mechanism,
-            epsilon=self.strength,
-            delta=self.delta,
-            clip=self.clip,
-            limit=self.limit,
-            neighbours=self.neighbours,
-            **self.options,
-        )
+        return make_protection(self.mechanism, epsilon=self.strength, **self._mechanism())
 
     def at_server(self) -> Central | None:
         """What the server does, if it is the server that adds the noise."""
         if not self.central:
             return None
         assert self.strength is not None, "terms are settled before they are used"
-        if self.mechanism == "tensor-ldp":
-            tensor = make_protection(
-                "tensor-ldp",
-                epsilon=self.strength,
-                delta=self.delta,
-                clip=self.clip,
-                limit=self.limit,
-                neighbours=self.neighbours,
-                **self.options,
-            )
-            assert isinstance(tensor, TensorPaper)
-            return AveragedTensors(tensor=tensor)
-        if self.clip is None:
-            raise BadInput(
-                "a central gaussian needs `clip`, the largest L2 norm of an update; read off data it leaks.",
-                parameter="clip",
-            )
-        return CentralGaussian(
-            multiplier=1.0 / self.strength,
-            clip=self.clip,
-            limit=self.limit,
-            sample=self.sample,
-            neighbours=self.neighbours,
-        )
+        return make_central(self.mechanism, strength=self.strength, sample=self.sample, **self._mechanism())
 
     def round_guarantee(self) -> Guarantee:
         """What is proven of one client in one round."""
@@ -259,9 +230,6 @@ class Federation:
             if isinstance(error, BadInput):
                 raise
             raise BadInput("these are no terms of a federated run.") from None
-
-    def _with(self, strength: float) -> Federation:
-        return Federation(**(asdict(self) | {"strength": strength}))
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.learners.federated.central_noise import AveragedTensors as AveragedTensors
     from sfumato.learners.federated.central_noise import Central as Central
-    from sfumato.learners.federated.central_noise import CentralGaussian as CentralGaussian
     from sfumato.learners.federated.central_noise import calibrated as calibrated
+    from sfumato.learners.federated.central_noise import make_central as make_central
     from sfumato.learners.federated.flower_apps import QUIET as QUIET
     from sfumato.learners.federated.flower_apps import make_client_app as make_client_app
     from sfumato.learners.federated.flower_apps import require_flower as require_flower
-    from sfumato.learners.federated.flower_apps import round_of as round_of
     from sfumato.learners.federated.flower_strategy import PrivateAverage as PrivateAverage
     from sfumato.learners.federated.flower_strategy import make_server_app as make_server_app
     from sfumato.learners.federated.grpc_grid import Credential as Credential
@@ -22,20 +20,14 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.grpc_grid import new_secret as new_secret
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
-    from sfumato.learners.federated.local_training import Shapes as Shapes
-    from sfumato.learners.federated.local_training import as_layers as as_layers
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
     from sfumato.learners.federated.local_training import put_parameters as put_parameters
-    from sfumato.learners.federated.local_training import shapes_of as shapes_of
-    from sfumato.learners.federated.local_training import size_of as size_of
     from sfumato.learners.federated.privacy_mod import PrivacyMod as PrivacyMod
     from sfumato.learners.federated.privacy_mod import refused_message as refused_message
     from sfumato.learners.federated.protections import CLIENT as CLIENT
     from sfumato.learners.federated.protections import PROTECTIONS as PROTECTIONS
-    from sfumato.learners.federated.protections import NoProtection as NoProtection
     from sfumato.learners.federated.protections import Protection as Protection
     from sfumato.learners.federated.protections import TensorPaper as TensorPaper
-    from sfumato.learners.federated.protections import finite_parameters as finite_parameters
     from sfumato.learners.federated.protections import make_protection as make_protection
     from sfumato.learners.federated.protections import protection_name as protection_name
     from sfumato.learners.federated.rounds import Federated as Federated
@@ -51,29 +43,24 @@ __all__ = [
     "PROTECTIONS",
     "QUIET",
     "Arrays",
-    "AveragedTensors",
     "Central",
-    "CentralGaussian",
     "Credential",
     "Federated",
     "FederatedClassifier",
     "GrpcClient",
     "LocalTraining",
-    "NoProtection",
     "OutOfBudget",
     "PrivacyMod",
     "PrivateAverage",
     "Protection",
     "Refused",
-    "Shapes",
     "TensorPaper",
-    "as_layers",
     "calibrated",
     "client_names",
     "federate",
-    "finite_parameters",
     "grpc_service",
     "initial_parameters",
+    "make_central",
     "make_client_app",
     "make_protection",
     "make_server_app",
@@ -83,23 +70,18 @@ __all__ = [
     "refused_message",
     "require_flower",
     "round_guarantee",
-    "round_of",
-    "shapes_of",
-    "size_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "AveragedTensors": "central_noise",
             "Central": "central_noise",
-            "CentralGaussian": "central_noise",
             "calibrated": "central_noise",
+            "make_central": "central_noise",
             "QUIET": "flower_apps",
             "make_client_app": "flower_apps",
             "require_flower": "flower_apps",
-            "round_of": "flower_apps",
             "PrivateAverage": "flower_strategy",
             "make_server_app": "flower_strategy",
             "Credential": "grpc_grid",
@@ -108,20 +90,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "new_secret": "grpc_grid",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
-            "Shapes": "local_training",
-            "as_layers": "local_training",
             "initial_parameters": "local_training",
             "put_parameters": "local_training",
-            "shapes_of": "local_training",
-            "size_of": "local_training",
             "PrivacyMod": "privacy_mod",
             "refused_message": "privacy_mod",
             "CLIENT": "protections",
             "PROTECTIONS": "protections",
-            "NoProtection": "protections",
             "Protection": "protections",
             "TensorPaper": "protections",
-            "finite_parameters": "protections",
             "make_protection": "protections",
             "protection_name": "protections",
             "Federated": "rounds",

@@ -26,7 +26,7 @@ from sfumato.privacy import Guarantee
 if TYPE_CHECKING:
     from flwr.clientapp.typing import ClientAppCallable, Mod
 
-__all__ = ["QUIET", "make_client_app", "require_flower", "round_of"]
+__all__ = ["QUIET", "make_client_app", "require_flower"]
 
 #: What pays for a round, by its number and what is promised of it.
 Pay = Callable[[int, Guarantee], None]

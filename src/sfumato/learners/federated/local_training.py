@@ -19,16 +19,7 @@ from sfumato.errors import BadInput
 from sfumato.learners.learner import as_array
 from sfumato.mechanisms import positive, shown
 
-__all__ = [
-    "Arrays",
-    "LocalTraining",
-    "Shapes",
-    "as_layers",
-    "initial_parameters",
-    "put_parameters",
-    "shapes_of",
-    "size_of",
-]
+__all__ = ["Arrays", "LocalTraining", "initial_parameters", "put_parameters"]
 
 Arrays = list[NDArray[np.float32]]
 Shapes = Sequence[tuple[int, ...]]

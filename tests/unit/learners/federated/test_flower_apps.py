@@ -11,7 +11,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.learners.federated import CentralGaussian, OutOfBudget, federate, make_protection
+from sfumato.learners.federated import OutOfBudget, federate, make_protection
+from sfumato.learners.federated.central_noise import CentralGaussian
 from sfumato.learners.federated.flower_apps import (
     ARRAYS,
     CONFIG,

@@ -12,7 +12,8 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.learners.federated import CentralGaussian, federate, make_protection
+from sfumato.learners.federated import federate, make_protection
+from sfumato.learners.federated.central_noise import CentralGaussian
 from sfumato.learners.federated.flower_apps import ARRAYS, CLIENT, METRICS, NAME, make_client_app
 from sfumato.learners.federated.flower_strategy import PrivateAverage, make_server_app
 from sfumato.learners.federated.grpc_grid import DeadlineGrid, new_secret

@@ -11,17 +11,15 @@ from scipy.special import chdtr, chdtrc
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import (
-    AveragedTensors,
-    CentralGaussian,
     LocalTraining,
     OutOfBudget,
-    as_layers,
     federate,
     make_protection,
     require_flower,
 )
+from sfumato.learners.federated.central_noise import AveragedTensors, CentralGaussian
 from sfumato.learners.federated.flower_apps import QUIET
-from sfumato.learners.federated.local_training import checked_reply, flat_vector, taken_parameters
+from sfumato.learners.federated.local_training import as_layers, checked_reply, flat_vector, taken_parameters
 from sfumato.learners.federated.protections import PROTECTIONS, TensorPaper, own
 from sfumato.noise import Keyed, Secure, Seeded
 from sfumato.privacy import DELTA, Guarantee

@@ -9,13 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.learners.federated import (
-    AveragedTensors,
     Central,
     Protection,
     TensorPaper,
     calibrated,
+    make_central,
     make_protection,
-    size_of,
 )
 from sfumato.privacy import Guarantee
 from sfumato_reproductions.tldp.federated.baselines import WHOLE, ClippedParameters
@@ -69,7 +68,7 @@ class Model:
     @property
     def size(self) -> int:
         """How many parameters there are."""
-        return size_of(self.shapes)
+        return sum(math.prod(shape) for shape in self.shapes)
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,10 @@ class Method:
     def at_server(self, model: Model) -> Central | None:
         """What the server does where it is the server that adds the noise."""
         noise = AVERAGED.get(self.kind)
-        return None if noise is None else AveragedTensors(tensor=self._tensor(noise, model.span))
+        if noise is None:
+            return None
+        given: dict[str, Any] = {"noise": noise, "span": model.span, "delta": DELTA, "clip": CLIP}
+        return make_central("tensor-ldp", strength=self.epsilon, **given)
 
     def proven(self, model: Model) -> float:
         """ε of one client over all rounds at δ = 1e-5, under replace; infinite where nothing is proven.
