@@ -30,15 +30,17 @@ from __future__ import annotations
 
 import hmac
 import logging
+import math
 import secrets
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from logging import WARNING
 from threading import Condition, Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import (
@@ -92,6 +94,7 @@ __all__ = ["Credential", "GrpcClient", "grpc_service", "new_secret"]
 CHALLENGE, _PROOF = "sfumato-challenge", "sfumato-proof"
 _BYTES = 32
 _NUMPY = "numpy.ndarray"
+_Answer = tuple[Message, FitRes | Error]
 _NUMBERS = "fiub"
 _SCALARS = (bool, int, float, str, bytes)
 _UNANSWERED = "only training is answered: nothing in another reply would be protected."
@@ -142,6 +145,32 @@ def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
 _SOONEST, _LATEST = 0.05, 1.0
+_Found = TypeVar("_Found")
+
+
+def gathered(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:
+    """Call each of ``asking`` in a thread of its own; return what was found within ``timeout`` seconds.
+
+    Each is given the moment when time is over. What is found later is dropped, and nobody waits for the
+    threads: so no client has less time because of another one.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    came, found, done = Condition(), list[_Found](), list[None]()
+
+    def run(ask: Callable[[float], _Found | None]) -> None:
+        answer = ask(until)
+        with came:
+            if answer is not None and time.monotonic() <= until:
+                found.append(answer)
+            done.append(None)
+            came.notify_all()
+
+    for ask in asking:
+        Thread(target=run, args=(ask,), daemon=True).start()
+    with came:
+        left = None if timeout is None else max(0.0, until - time.monotonic())
+        came.wait_for(lambda: len(done) == len(asking), left)
+        return list(found)
 
 
 class DeadlineGrid:
@@ -162,50 +191,28 @@ class DeadlineGrid:
         """Return the replies that were read within ``timeout`` seconds, at most one to each message."""
         if timeout is None or getattr(self._grid, "keeps_deadlines", False):
             return self._grid.send_and_receive(messages, timeout=timeout)
-        asked = list(messages)
-        sent = list(self._grid.push_messages(asked)) if asked else []
-        until, done = time.monotonic() + timeout, _Done()
-        for message, identifier in zip(asked, sent, strict=True):
-            waiting = (message.metadata.dst_node_id, identifier, until, done)
-            Thread(target=self._wait, args=waiting, daemon=True).start()
-        return done.replies(len(asked), until)
+        sent = list(messages)
+        identifiers = self._grid.push_messages(sent) if sent else []
+        waiting = [
+            partial(self._wait, message.metadata.dst_node_id, identifier)
+            for message, identifier in zip(sent, identifiers, strict=True)
+        ]
+        return gathered(waiting, timeout)
 
-    def _wait(self, node: int, identifier: str, until: float, done: _Done) -> None:
+    def _wait(self, node: int, identifier: str, until: float) -> Message | None:
         """Ask for the reply of ``node`` until there is one, or time is over."""
-        begun, found = time.monotonic(), None
+        begun = time.monotonic()
         try:
             # A message that the SuperLink did not take, since the node is gone, has no identifier.
-            while identifier and found is None and (now := time.monotonic()) < until:
-                found = next(iter(self._grid.pull_messages([identifier])), None)
-                if found is None:
-                    pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
-                    time.sleep(max(0.0, min(pause, until - time.monotonic())))
-            # What a reply says of its sender was written by the sender.
-            if found is not None and found.metadata.src_node_id != node:
-                found = None
+            while identifier and (now := time.monotonic()) < until:
+                if (found := next(iter(self._grid.pull_messages([identifier])), None)) is not None:
+                    # What a reply says of its sender was written by the sender.
+                    return found if found.metadata.src_node_id == node else None
+                pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
+                time.sleep(max(0.0, min(pause, until - time.monotonic())))
         except Exception as error:  # whatever Flower stumbles over in what came from outside
             log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
-            found = None
-        done.keep(found if time.monotonic() <= until else None)
-
-
-class _Done:
-    """The replies that the threads of one round have found: one for each client, or None."""
-
-    def __init__(self) -> None:
-        self._found: list[Message | None] = []
-        self._came = Condition()
-
-    def keep(self, found: Message | None) -> None:
-        with self._came:
-            self._found.append(found)
-            self._came.notify_all()
-
-    def replies(self, count: int, until: float) -> list[Message]:
-        """Return all replies once ``count`` clients are done, or those that are there at ``until``."""
-        with self._came:
-            self._came.wait_for(lambda: len(self._found) == count, max(0.0, until - time.monotonic()))
-            return [reply for reply in self._found if reply is not None]
+        return None
 
 
 class Admission(SimpleClientManager):
@@ -245,7 +252,7 @@ class Admission(SimpleClientManager):
         super().register(client)
 
 
-def asking(message: Message) -> FitIns:
+def fit_ins_of(message: Message) -> FitIns:
     """Return a message of type train as the service carries it to a client."""
     kind = message.metadata.message_type
     if kind != "train":
@@ -259,7 +266,7 @@ def asking(message: Message) -> FitIns:
     return FitIns(_parameters(message), config)
 
 
-def asked_of(ins: FitIns) -> Message:
+def message_of(ins: FitIns) -> Message:
     """Return what arrived at a client as the message that its app is to answer."""
     content = RecordDict({ARRAYS: _record(ins.parameters), CONFIG: ConfigRecord({**ins.config})})
     metadata = Metadata(
@@ -276,24 +283,9 @@ def asked_of(ins: FitIns) -> Message:
     return make_message(metadata, content)
 
 
-def replied(reply: Message) -> FitRes:
-    """Return the reply of an app as the service carries it to the server: parameters and nothing else."""
-    if reply.has_error():
-        return refusing(reply.error.reason or "the client gave no reason.")
-    return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
-
-
 def refusing(why: str) -> FitRes:
     """Return an answer without parameters that says ``why``."""
     return FitRes(Status(Code.FIT_NOT_IMPLEMENTED, why), Parameters([], _NUMPY), 0, {})
-
-
-def reply_of(res: FitRes, message: Message) -> Message:
-    """Return what arrived at the server as a reply to ``message``; raise ``BadInput`` if unreadable."""
-    if res.status.code != Code.OK:
-        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, res.status.message), reply_to=message)
-    content = RecordDict({ARRAYS: _record(res.parameters), METRICS: MetricRecord({"num-examples": 1})})
-    return Message(content, reply_to=message)
 
 
 def _parameters(message: Message) -> Parameters:
@@ -331,13 +323,16 @@ class GrpcClient(Client):
         self._app, self._context, self._credential = app, context, credential
 
     def fit(self, ins: FitIns) -> FitRes:
-        """Return the reply of the app, or why there is none."""
+        """Return the parameters that the app answers with and nothing else, or why there are none."""
         try:
-            message = asked_of(ins)
+            message = message_of(ins)
         except BadInput as error:
             return refusing(str(error))
         try:
-            return replied(self._app(message, self._context))
+            reply = self._app(message, self._context)
+            if reply.has_error():
+                return refusing(reply.error.reason or "the client gave no reason.")
+            return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
         except Exception:
             _log.exception("the app failed, and the server is told that it did")
             return refusing(_FAILED)
@@ -349,7 +344,7 @@ class GrpcClient(Client):
     def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
         """Refuse: parameters leave only as a reply to training."""
         return GetParametersRes(
-            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], "numpy.ndarray")
+            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], _NUMPY)
         )
 
     def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
@@ -368,9 +363,6 @@ class GrpcGrid(Grid):
 
     A client that is gone, and a node that never was, answer at once that the node is unavailable. What cannot
     be read in a reply becomes an error in a sentence.
-
-    A thread of its own waits for each client, and replies are read when time is over, so that no client has
-    less time because of another one.
     """
 
     #: So that nobody has to see to that (see ``DeadlineGrid``).
@@ -381,10 +373,7 @@ class GrpcGrid(Grid):
         self._nodes = {name: node for node, name in enumerate(names, 1)}
         self.names = {node: name for name, node in self._nodes.items()}
         self._gone: set[str] = set()
-        self._answers: dict[str, tuple[Message, FitRes | Error]] = {}
-        # Messages whose replies came too late for ``send_and_receive``: they are dropped when they come.
-        self._over: set[str] = set()
-        self._came = Condition()
+        self._one = Lock()
         self._run = Run.create_empty(SUPERLINK_NODE_ID)
 
     def set_run(self, run: Run) -> None:
@@ -412,79 +401,65 @@ class GrpcGrid(Grid):
         return sorted(self._connected())
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Send ``messages``, give each an identifier, and return these."""
-        connected, sent = self._connected(), []
-        for message in messages:
-            sent.append(uuid.uuid4().hex)
-            message.metadata.__dict__["_message_id"] = sent[-1]
-            proxy = connected.get(message.metadata.dst_node_id)
-            if proxy is None:
-                self._keep(message, Error(ErrorCode.NODE_UNAVAILABLE, "it is not connected."))
-                continue
-            try:
-                ins = asking(message)
-            except BadInput as error:
-                self._keep(message, Error(ErrorCode.UNKNOWN, str(error)))
-                continue
-            # A thread waits for the client, and no more: what Python 3.11 has for the headers of arrays fails
-            # now and then in two threads at once (python/cpython#106905). Nobody waits for the thread itself.
-            Thread(target=self._ask, args=(message, proxy, ins), daemon=True).start()
-        return sent
+        """Refuse: messages are sent and received at once."""
+        raise NotImplementedError("send_and_receive sends messages over gRPC")
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """Return the replies to these messages that have come; each is handed out once."""
-        with self._came:
-            answers = [self._answers.pop(sent) for sent in list(message_ids) if sent in self._answers]
-        return [_reply(message, answer) for message, answer in answers]
+        """Refuse: messages are sent and received at once."""
+        raise NotImplementedError("send_and_receive returns the replies over gRPC")
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Return the replies that come within ``timeout`` seconds."""
-        sent = self.push_messages(messages)
-        with self._came:
-            self._came.wait_for(lambda: self._answers.keys() >= set(sent), timeout)
-            answers = [self._answers.pop(one) for one in sent if one in self._answers]
-            self._over |= set(sent) - {message.metadata.message_id for message, _ in answers}
-        return [_reply(message, answer) for message, answer in answers]
+        connected, asking = self._connected(), list[Callable[[float], _Answer]]()
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = uuid.uuid4().hex
+            ins: FitIns | Error
+            try:
+                ins = fit_ins_of(message)
+            except BadInput as error:
+                ins = Error(ErrorCode.UNKNOWN, str(error))
+            asking.append(partial(self._ask, message, connected.get(message.metadata.dst_node_id), ins))
+        # Threads wait for clients, and no more: what Python 3.11 has for the headers of arrays fails now and
+        # then in two threads at once (python/cpython#106905).
+        return [_reply(message, answer) for message, answer in gathered(asking, timeout)]
 
     def _connected(self) -> dict[int, ClientProxy]:
         """Return the clients that are connected now, by node; new ones get the next numbers."""
         found = {}
-        with self._came:
+        with self._one:
             for name, proxy in self._clients.all().copy().items():
                 node = self._nodes.setdefault(name, len(self._nodes) + 1)
                 if name not in self._gone:
                     found[node] = proxy
         return found
 
-    def _ask(self, message: Message, proxy: ClientProxy, ins: FitIns) -> None:
-        """Wait for the answer of the client behind ``proxy``, or for a reason why there is none."""
+    def _ask(self, message: Message, proxy: ClientProxy | None, ins: FitIns | Error, until: float) -> _Answer:
+        """Return the answer of the client behind ``proxy``, or a reason why there is none."""
+        if isinstance(ins, Error):
+            return message, ins
+        if proxy is None:
+            return message, Error(ErrorCode.NODE_UNAVAILABLE, "it is not connected.")
         try:
-            self._keep(message, proxy.fit(ins, message.metadata.ttl, None))
+            return message, proxy.fit(ins, message.metadata.ttl, None)
         except GrpcBridgeClosed:
-            with self._came:
+            with self._one:
                 self._gone.add(proxy.cid)
-            self._keep(message, Error(ErrorCode.NODE_UNAVAILABLE, _GONE))
+            return message, Error(ErrorCode.NODE_UNAVAILABLE, _GONE)
         except Exception as error:  # whatever Flower stumbles over in bytes that came from outside
-            why = f"the exchange failed with {type(error).__name__}."
-            self._keep(message, Error(ErrorCode.UNKNOWN, why))
-
-    def _keep(self, message: Message, answer: FitRes | Error) -> None:
-        with self._came:
-            if message.metadata.message_id in self._over:
-                self._over.remove(message.metadata.message_id)
-                return
-            self._answers[message.metadata.message_id] = message, answer
-            self._came.notify_all()
+            return message, Error(ErrorCode.UNKNOWN, f"the exchange failed with {type(error).__name__}.")
 
 
 def _reply(message: Message, answer: FitRes | Error) -> Message:
     """Return what came as a reply to ``message``, an error where it cannot be read."""
-    if isinstance(answer, FitRes):
-        try:
-            return reply_of(answer, message)
-        except BadInput as error:
-            answer = Error(ErrorCode.UNKNOWN, str(error))
-    return Message(answer, reply_to=message)
+    if isinstance(answer, Error):
+        return Message(answer, reply_to=message)
+    if answer.status.code != Code.OK:
+        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, answer.status.message), reply_to=message)
+    try:
+        content = RecordDict({ARRAYS: _record(answer.parameters), METRICS: MetricRecord({"num-examples": 1})})
+    except BadInput as error:
+        return Message(Error(ErrorCode.UNKNOWN, str(error)), reply_to=message)
+    return Message(content, reply_to=message)
 
 
 @contextmanager

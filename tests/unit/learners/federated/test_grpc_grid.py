@@ -354,14 +354,12 @@ def test_who_takes_too_long_is_not_waited_for(service):
     message = asking(node)
     assert service.grid.send_and_receive([message], timeout=0.1) == []
     assert service.ask(node).error.reason.startswith("the exchange failed with")
-    assert service.grid.pull_messages([message.metadata.message_id]) == []
     let_go.set()
     # What came late is dropped, and the client is there for the next message.
     until = time.monotonic() + PATIENCE
     while service.ask(node).has_error():
         assert time.monotonic() < until
         time.sleep(0.01)
-    assert service.grid.pull_messages([message.metadata.message_id]) == []
 
 
 def run(service, strategy):
