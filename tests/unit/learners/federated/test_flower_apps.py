@@ -24,7 +24,7 @@ from sfumato.learners.federated.flower_apps import (
     record_of,
 )
 from sfumato.learners.federated.flower_apps import CLIENT as CLIENT_RECORD
-from sfumato.learners.federated.flower_strategy import PrivateAverage
+from sfumato.learners.federated.flower_server import PrivateAverage
 from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_name
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod

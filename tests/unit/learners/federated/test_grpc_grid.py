@@ -49,7 +49,7 @@ from sfumato.learners.federated.flower_apps import (
     make_client_app,
     record_of,
 )
-from sfumato.learners.federated.flower_strategy import PrivateAverage, make_server_app
+from sfumato.learners.federated.flower_server import PrivateAverage, make_server_app
 from sfumato.learners.federated.grpc_grid import (
     Admission,
     Credential,
