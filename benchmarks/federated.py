@@ -21,12 +21,14 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message
+from flwr.serverapp import Grid
 from flwr.simulation import run_simulation
 
 from sfumato.learners.federated import (
     Federated,
+    FlowerClients,
     PrivacyMod,
-    PrivateAverage,
+    federate,
     make_client_app,
     make_server_app,
 )
@@ -101,17 +103,17 @@ def _times(file: Path) -> list[float]:
         with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
             for name in terms.names:
                 ledger.open(f"mnist/{name}", EPSILON, DELTA, "client")
-        server = make_server_app(
-            lambda context: PrivateAverage(
-                terms.names,
+
+        def serve(context: Context, grid: Grid) -> Federated:
+            return federate(
+                FlowerClients(grid, terms.names, rounds=terms.rounds, timeout=None),
                 terms.initial,
                 terms.protection(),
                 rounds=terms.rounds,
-                timeout=None,
                 each_round=lambda state: ends.append(time.perf_counter()),
-            ),
-            lambda context, result: made.append(result),
-        )
+            )
+
+        server = make_server_app(serve, lambda context, result: made.append(result))
         logging.getLogger("flwr").setLevel(logging.ERROR)
         run_simulation(
             server,

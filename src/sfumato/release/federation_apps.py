@@ -24,7 +24,7 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
-from flwr.serverapp import ServerApp
+from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
@@ -32,10 +32,11 @@ from sfumato.io import private_folder, write_whole
 from sfumato.learners.federated import (
     Arrays,
     Federated,
+    FlowerClients,
     LocalTraining,
     PrivacyMod,
-    PrivateAverage,
     Refused,
+    federate,
     make_client_app,
     make_server_app,
     refused_message,
@@ -104,20 +105,29 @@ class FederatedRun:
             place["checkpoint"] = str(self.folder / name)
         return place
 
-    def strategy(self, **options: Any) -> PrivateAverage:
-        """The server's side; it pays for all clients where it is the one that adds the noise."""
+    def federate(self, clients: Mapping[str, LocalTraining] | FlowerClients, **options: Any) -> Federated:
+        """Run all rounds; this process pays for all clients where it draws the noise."""
         terms = self.terms
-        settings: dict[str, Any] = {
-            "rounds": terms.rounds,
-            "central": terms.at_server(),
-            "pay": BeforeEachRound(self.budgets, terms.names) if terms.central else None,
-            "randomness": self.randomness,
-            "patience": self.waiting.patience,
-            "timeout": self.waiting.timeout,
-            "begun": self.begun,
-            "each_round": self.keep,
-        }
-        return PrivateAverage(terms.names, terms.initial, terms.protection(), **settings | options)
+        return federate(
+            clients,
+            terms.initial,
+            terms.protection(),
+            rounds=terms.rounds,
+            central=terms.at_server(),
+            randomness=self.randomness,
+            begun=self.begun,
+            **{"each_round": self.keep} | options,
+        )
+
+    def serve(
+        self, grid: Grid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
+    ) -> Federated:
+        """Run all rounds of the clients behind ``grid``."""
+        terms = self.terms
+        settings = {"patience": self.waiting.patience, "timeout": self.waiting.timeout, **options}
+        clients = FlowerClients(grid, terms.names, rounds=terms.rounds, central=terms.central, **settings)
+        pay = BeforeEachRound(self.budgets, terms.names) if terms.central else None
+        return self.federate(clients, pay=pay, each_round=each_round or self.keep)
 
 
 def pack(told: Mapping[str, Any], arrays: Arrays) -> NDArray[np.uint8]:
@@ -328,7 +338,7 @@ def _result(context: Context) -> Path:
     return Path(str(context.run_config["result"]))
 
 
-def _server_strategy(context: Context) -> PrivateAverage:
+def _serve(context: Context, grid: Grid) -> Federated:
     config, folder = context.run_config, _result(context)
     terms, secrets = terms_in(str(config[TERMS])), _secrets(str(config.get("secrets", "")))
     own = secrets.pop(SERVER, None)
@@ -343,7 +353,7 @@ def _server_strategy(context: Context) -> PrivateAverage:
         keep=lambda made: hand_over(folder, made, waiting.patience),
         noise=None if own is None else server_noise(own),
     )
-    return run.strategy(secrets=secrets)
+    return run.serve(grid, secrets=secrets)
 
 
 def server_noise(secret: str) -> Keyed:
@@ -364,7 +374,7 @@ client_app: ClientApp = app_of_clients(
     lambda context: str(context.run_config[TERMS]), lambda context: context.node_config
 )
 server_app: ServerApp = make_server_app(
-    _server_strategy,
+    _serve,
     lambda context, made: write_whole(_result(context) / "end", pack_state(made).tobytes()),
     lambda context, error: write_whole(_result(context) / "error", str(error).encode("utf-8")),
 )

@@ -31,12 +31,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from flwr.app import Context
+from flwr.serverapp import Grid
+
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import write_whole
 from sfumato.learners.federated import (
     QUIET,
     Federated,
-    federate,
     make_server_app,
     new_secret,
     require_flower,
@@ -295,18 +297,7 @@ def engine_of(name: str) -> Engine:
 def _rounds(run: FederatedRun) -> Federated:
     terms = run.terms
     clients = {name: training_of(terms, name, *share) for name, share in run.shares.items()}
-    return federate(
-        clients,
-        terms.initial,
-        terms.protection(),
-        rounds=terms.rounds,
-        central=terms.at_server(),
-        pay=BeforeEachRound(run.budgets, terms.names),
-        report=run.report,
-        randomness=run.randomness,
-        begun=run.begun,
-        each_round=run.keep,
-    )
+    return run.federate(clients, pay=BeforeEachRound(run.budgets, terms.names), report=run.report)
 
 
 def _simulation(run: FederatedRun) -> Federated:
@@ -327,11 +318,13 @@ def _simulation(run: FederatedRun) -> Federated:
             run.keep(state)
             report(f"round {state.rounds} of {terms.rounds}", state.rounds / terms.rounds)
 
-        # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
-        strategy = run.strategy(secrets=secrets, each_round=kept, timeout=None)
+        def serve(context: Context, grid: Grid) -> Federated:
+            # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
+            return run.serve(grid, secrets=secrets, each_round=kept, timeout=None)
+
         report("starting Ray", None)
         server = make_server_app(
-            lambda context: strategy,
+            serve,
             lambda context, result: made.append(result),
             lambda context, error: failed.append(error),
         )

@@ -31,7 +31,6 @@ from sfumato.learners.federated import (
     Federated,
     GrpcClient,
     grpc_service,
-    make_server_app,
     new_secret,
 )
 from sfumato.release.federation import Federation
@@ -47,7 +46,6 @@ def run_grpc(federated: FederatedRun) -> Federated:
     """A run with a process for each client."""
     terms, report = federated.terms, federated.report
     secrets = {name: new_secret() for name in terms.names}
-    made: list[Federated] = []
     # Messages are about as long as a model.
     longest = 2 * sum(array.nbytes for array in terms.initial) + 2**20
     with (
@@ -68,16 +66,15 @@ def run_grpc(federated: FederatedRun) -> Federated:
                 _check(grid, terms)
                 report(f"round {state.rounds + 1} of {terms.rounds}", state.rounds / terms.rounds)
 
-        strategy = federated.strategy(
+        made = federated.serve(
+            grid,
             known=grid.names,
             appearing=lambda found: _appearing(found, started, federated),
             each_round=each_round,
         )
-        server = make_server_app(lambda context: strategy, lambda context, result: made.append(result))
-        server(grid, Context(run_id=0, node_id=0, node_config={}, state=RecordDict(), run_config={}))
-        if made[0].stopped is not None and not made[0].out_of_budget:
+        if made.stopped is not None and not made.out_of_budget:
             _check(grid, terms)
-        return made[0]
+        return made
 
 
 def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], federated: FederatedRun) -> None:

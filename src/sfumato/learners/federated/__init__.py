@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_apps import QUIET as QUIET
     from sfumato.learners.federated.flower_apps import make_client_app as make_client_app
     from sfumato.learners.federated.flower_apps import require_flower as require_flower
-    from sfumato.learners.federated.flower_server import PrivateAverage as PrivateAverage
+    from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
     from sfumato.learners.federated.grpc_grid import Credential as Credential
     from sfumato.learners.federated.grpc_grid import GrpcClient as GrpcClient
@@ -47,11 +47,11 @@ __all__ = [
     "Credential",
     "Federated",
     "FederatedClassifier",
+    "FlowerClients",
     "GrpcClient",
     "LocalTraining",
     "OutOfBudget",
     "PrivacyMod",
-    "PrivateAverage",
     "Protection",
     "Refused",
     "TensorPaper",
@@ -82,7 +82,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "QUIET": "flower_apps",
             "make_client_app": "flower_apps",
             "require_flower": "flower_apps",
-            "PrivateAverage": "flower_server",
+            "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
             "Credential": "grpc_grid",
             "GrpcClient": "grpc_grid",

@@ -238,7 +238,7 @@ class CentralGaussian(Central):
         update = reply - received
         if self.limit is not None:
             update = np.clip(update, -self.limit, self.limit)
-        return onto_grid(update[None, :], self.clip, "l2", self._step(update.size))[0]
+        return np.asarray(onto_grid(update[None, :], self.clip, "l2", self._step(update.size))[0])
 
     def released(
         self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
@@ -295,7 +295,7 @@ class AveragedTensors(Central):
         self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
     ) -> Vector:
         """Return the average, each parameter of it kept or noised."""
-        return self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0]
+        return np.asarray(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0])
 
     def claim(self) -> Claim | None:
         """Return the paper's claim."""

@@ -292,7 +292,7 @@ class UpdateNoise(Protection):
         reports = drawn.perturb(np.repeat(self._limited(vector)[None, :], self.count, axis=0))
         if isinstance(drawn, GridTensorLDP):
             reports = drawn.unbiased(reports)
-        return np.asarray(reports, dtype=np.float64).mean(axis=0)
+        return np.asarray(np.asarray(reports, dtype=np.float64).mean(axis=0))
 
     def claim(self) -> Claim | None:
         """Return the claim of the mechanism's authors about one report."""
@@ -419,7 +419,8 @@ class TensorPaper(Protection):
 
     def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
         """Return the parameters clipped, then kept or noised."""
-        return self.mechanism(randomness).perturb(np.clip(vector, -self.clip, self.clip)[None, :])[0]
+        clipped = np.clip(vector, -self.clip, self.clip)[None, :]
+        return np.asarray(self.mechanism(randomness).perturb(clipped)[0])
 
     def claim(self) -> Claim | None:
         """Return the paper's claim."""

@@ -1,10 +1,11 @@
-"""Federated learning in one process, round by round, and the classifier that clients trained together.
+"""Rounds of federated learning, clients in one process, and the classifier that clients trained together.
 
-The steps are those of the Flower apps, in the same order. A round: the server sends its parameters; each
-client trains on its own records and protects what it made; replies of another shape or with NaN are refused,
-each in a sentence, and not used; the others are averaged (or, with a ``central`` mechanism, summed and noised
-at the server); and the result is what is sent in the next round. A training that raises an exception counts
-as one that learned nothing: whether a round is finished must not depend on a client's records.
+A round: the server sends its parameters; each client trains on its own records and protects what it made;
+replies of another shape or with NaN are refused, each in a sentence, and not used; the others are averaged
+(or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
+next round. A training that raises an exception counts as one that learned nothing: whether a round is
+finished must not depend on a client's records. Clients train in this process, or answer over Flower
+(``flower_server``).
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -14,6 +15,7 @@ of replies, which the server saw arrive; whether a client answers at all is no p
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -180,26 +182,77 @@ def round_guarantee(
     return protection.guarantee(shapes) if central is None else central.guarantee(shapes, clients)
 
 
-def combined(
-    replies: Mapping[str, Arrays],
-    received: Arrays,
-    *,
-    central: Central | None,
-    clients: int,
-    number: int,
-    randomness: Randomness | None,
-) -> Arrays:
-    """Return the parameters after round ``number``, from the usable replies to ``received``."""
-    if central is None:
-        return averaged(replies, received)
-    noise = own(randomness, SERVER, number, {SERVER: received, **replies})
-    return central.combined(replies, received, clients, noise)
+@dataclass
+class Replies:
+    """What came of asking in one round: ``usable`` replies by client, and those that were ``refused``.
+
+    ``spent`` says whose budget does not admit the round, where a client that pays by itself said so.
+    """
+
+    usable: dict[str, Arrays] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    spent: str | None = None
+
+
+class Clients(ABC):
+    """All clients of a run, by their public ``names``."""
+
+    names: list[str]
+
+    @abstractmethod
+    def ask(self, number: int, received: Arrays, taken: Sequence[str]) -> Replies:
+        """Ask those that are ``taken`` to train from ``received`` in round ``number``."""
+
+    def asked(self) -> Mapping[str, int] | None:
+        """Return how often each client was asked, where clients pay by themselves; None elsewhere."""
+        return None
+
+
+class ClientsHere(Clients):
+    """Clients that train one after the other, in this process."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        protection: Protection,
+        rounds: int,
+        randomness: Randomness | None,
+        report: Report | None,
+    ) -> None:
+        self.names, self._clients, self._protection = sorted(clients), clients, protection
+        self._rounds, self._randomness, self._report = rounds, randomness, report
+
+    def ask(self, number: int, received: Arrays, taken: Sequence[str]) -> Replies:
+        """Let each of ``taken`` train, and protect what it made."""
+        replies, rounds = Replies(), self._rounds
+        leaving = self._protection.at((number - 1) / rounds)
+        for place, name in enumerate(taken):
+            if self._report is not None:
+                share = (number - 1 + place / len(taken)) / rounds
+                self._report(f"round {number} of {rounds}", share)
+            try:
+                # A copy of its own: what a client does to it in place must not move anybody else's.
+                made = self._clients[name].trained([array.copy() for array in received], round=number)
+            except Exception as error:
+                made, why = received, f"the training of {name} failed ({type(error).__name__})"
+                said = f"{why}, and counts as if nothing had been learned."
+                replies.refused.append(Refused(number, name, said))
+                _log.warning("round %d: %s", number, why, exc_info=error)
+            try:
+                noise = own(self._randomness, name, number, {"made": made, "received": received})
+                sent = leaving.protect(made, received, noise)
+                replies.usable[name] = checked_reply(sent, received, client=name)
+            except BadInput as error:
+                said = str(error) if str(error).startswith(name) else f"{name}: {error}"
+                replies.refused.append(Refused(number, name, said))
+            except Exception as error:
+                said = f"{name} sent what cannot be read ({type(error).__name__})."
+                replies.refused.append(Refused(number, name, said))
+        return replies
 
 
 def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
     """Return the mean of all replies, in the order of the clients' names."""
-    if not replies:
-        raise BadInput("no client sent parameters that can be averaged.")
     total = np.zeros_like(flat_vector(received))
     for name in sorted(replies):
         total += flat_vector(replies[name])
@@ -207,7 +260,7 @@ def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
 
 
 def federate(
-    clients: Mapping[str, Client] | Sequence[Client],
+    clients: Mapping[str, Client] | Sequence[Client] | Clients,
     initial: Arrays,
     protection: Protection,
     *,
@@ -221,25 +274,28 @@ def federate(
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
-    ``clients`` by name, or in order (then they are called client-1, …). With ``central`` noise is added at
-    the server and ``protection`` is usually none. ``pay`` is called for every client, before anything of the
-    round is drawn. ``each_round`` is given the state after every round before anybody uses it, and a run goes
-    on after the state ``begun``. A round without a single usable reply ends the run, and the parameters of
-    the one before are kept: it was paid for.
+    ``clients`` in this process, by name or in order (then they are called client-1, …), or those of
+    ``flower_server``. With ``central`` noise is added at the server and ``protection`` is usually none.
+    ``pay`` is called for every client, before anything of the round is drawn. ``each_round`` is given the
+    state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
+    without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
+    for. With ``central`` nothing that clients do ends the run.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
-    if not isinstance(clients, Mapping):
-        clients = dict(zip(client_names(len(clients)), clients, strict=True))
-    names = sorted(clients)
+    if not isinstance(clients, Clients):
+        if not isinstance(clients, Mapping):
+            clients = dict(zip(client_names(len(clients)), clients, strict=True))
+        clients = ClientsHere(clients, protection, rounds, randomness, report)
+    names = clients.names
     if not names or SERVER in names:
         raise BadInput(
             f"clients need names, and none of them may be {SERVER!r}; at least one client is needed."
         )
-    received = checked_reply(initial, initial, client="the initial model")
-    proven = round_guarantee(protection, central, received, len(names))
-    made = begun or Federated(received, 0, proven, dict.fromkeys(names, 0))
-    received, paid, refused, stopped = made.arrays, dict(made.paid), list(made.refused), None
+    first = checked_reply(initial, initial, client="the initial model")
+    proven = round_guarantee(protection, central, first, len(names))
+    made = begun or Federated(first, 0, proven, dict.fromkeys(names, 0))
+    before, paid, refused, stopped = made.paid, dict(made.paid), list(made.refused), None
     for number in range(made.rounds + 1, rounds + 1):
         try:
             for name in names:
@@ -249,49 +305,26 @@ def federate(
         except OutOfBudget as spent:
             stopped = f"{BEFORE}{number} of {rounds}: {spent}"
             break
-        asked = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
-        replies: dict[str, Arrays] = {}
-        for place, name in enumerate(asked):
-            if report is not None:
-                report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
-            try:
-                # A copy of its own: what a client does to it in place must not move anybody else's.
-                trained = clients[name].trained([array.copy() for array in received], round=number)
-            except Exception as error:
-                trained, why = received, f"the training of {name} failed ({type(error).__name__})"
-                refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
-                _log.warning("round %d: %s", number, why, exc_info=error)
-            try:
-                leaving = protection.at((number - 1) / rounds)
-                noise = own(randomness, name, number, {"made": trained, "received": received})
-                replies[name] = checked_reply(
-                    leaving.protect(trained, received, noise), received, client=name
-                )
-            except BadInput as error:
-                refused.append(Refused(number, name, _named(name, error)))
-            except Exception as error:
-                why = f"{name} sent what cannot be read ({type(error).__name__})."
-                refused.append(Refused(number, name, why))
-        if central is None and not replies:
+        taken = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
+        replies = clients.ask(number, made.arrays, taken)
+        refused += replies.refused
+        if (asked := clients.asked()) is not None:
+            paid = {name: before[name] + asked[name] for name in names}
+        if replies.spent is not None:
+            stopped = f"{BEFORE}{number} of {rounds}: {replies.spent}"
+            break
+        if central is not None:
+            noise = own(randomness, SERVER, number, {SERVER: made.arrays, **replies.usable})
+            arrays = central.combined(replies.usable, made.arrays, len(names), noise)
+        elif replies.usable:
+            arrays = averaged(replies.usable, made.arrays)
+        else:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
             break
-        received = combined(
-            replies,
-            received,
-            central=central,
-            clients=len(names),
-            number=number,
-            randomness=randomness,
-        )
-        made = Federated(received, number, proven, dict(paid), tuple(refused))
+        made = Federated(arrays, number, proven, dict(paid), tuple(refused))
         if each_round is not None:
             each_round(made)
     if report is not None:
         report("rounds", 1.0)
     ended = stopped is not None and stopped.startswith(BEFORE)
     return replace(made, paid=paid, refused=tuple(refused), stopped=stopped, out_of_budget=ended)
-
-
-def _named(name: str, error: BadInput) -> str:
-    """Return ``error`` as a sentence about the client ``name``."""
-    return str(error) if str(error).startswith(name) else f"{name}: {error}"

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_rounds import average
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
@@ -24,7 +25,6 @@ from sfumato.learners.federated.flower_apps import (
     record_of,
 )
 from sfumato.learners.federated.flower_apps import CLIENT as CLIENT_RECORD
-from sfumato.learners.federated.flower_server import PrivateAverage
 from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_name
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod
@@ -222,6 +222,8 @@ class Adds:
 class HandGrid:
     """Carries messages to apps in this process; a node whose app is None never answers."""
 
+    keeps_deadlines = True
+
     def __init__(self, apps) -> None:
         self.apps = apps
 
@@ -254,8 +256,7 @@ def apps_of(clients, protection, randomness=None, pays=None):
 
 
 def run(strategy, apps):
-    strategy.start(HandGrid(apps), record_of(strategy.federated().arrays), num_rounds=strategy.rounds)
-    return strategy.federated()
+    return strategy(HandGrid(apps))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "llagp", "tensor-ldp", "piecewise", "none"])
@@ -264,7 +265,7 @@ def test_flower_and_one_process_agree_bit_by_bit(name):
     protection = make_protection(name, epsilon=5.0, **bounds)
     clients = [Adds(0.1), Adds(0.2), Adds(-0.4)]
     here = federate(clients, RECEIVED, protection, rounds=3, randomness=Seeded(9))
-    strategy = PrivateAverage(client_names(3), RECEIVED, protection, rounds=3)
+    strategy = average(client_names(3), RECEIVED, protection, rounds=3)
     there = run(strategy, apps_of(clients, protection, Seeded(9)))
     assert there.rounds == 3
     assert all(np.array_equal(x, y) for x, y in zip(here.arrays, there.arrays, strict=True))
@@ -277,7 +278,7 @@ def test_flower_and_one_process_agree_bit_by_bit_with_noise_at_the_server(sample
     clients, names = [Adds(0.1), Adds(0.2), Adds(-0.4)], client_names(3)
     paid: list[tuple[str, int]] = []
     here = federate(clients, RECEIVED, nothing, rounds=3, central=central, randomness=Seeded(9))
-    strategy = PrivateAverage(
+    strategy = average(
         names,
         RECEIVED,
         nothing,
@@ -301,9 +302,7 @@ def test_a_run_that_goes_on_after_a_round_makes_what_a_whole_run_makes(central):
     assert [state.rounds for state in states] == [1, 2, 3, 4]
     for begun in states:
         later, paid_for = [], []
-        made = PrivateAverage(
-            client_names(3), RECEIVED, protection, **given, begun=begun, each_round=later.append
-        )
+        made = average(client_names(3), RECEIVED, protection, **given, begun=begun, each_round=later.append)
         there = run(
             made,
             apps_of(
@@ -336,7 +335,7 @@ def test_replies_that_cannot_be_used_are_said_and_left_out():
     apps[102] = foreign_app([], lambda arrays: [np.full_like(array, np.nan) for array in arrays])
     apps[103] = foreign_app([], lambda arrays: [np.zeros(2, np.float32)])
     apps[104] = Error(2, "ValueError: no\nTraceback")
-    strategy = PrivateAverage(client_names(5), RECEIVED, nothing, rounds=1)
+    strategy = average(client_names(5), RECEIVED, nothing, rounds=1)
     done = run(strategy, apps)
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 1.0)
     said = sorted(item.why for item in done.refused)
@@ -349,7 +348,7 @@ def test_replies_that_cannot_be_used_are_said_and_left_out():
 def test_a_silent_client_is_left_out_asked_again_and_counted_each_time():
     nothing = make_protection("none")
     apps = apps_of([Adds(1.0), Adds(1.0)], nothing) | {102: None}
-    done = run(PrivateAverage(client_names(3), RECEIVED, nothing, rounds=3), apps)
+    done = run(average(client_names(3), RECEIVED, nothing, rounds=3), apps)
     assert done.rounds == 3
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 6.0)
     assert [(item.round, item.why) for item in done.refused] == [
@@ -368,7 +367,7 @@ def test_a_spent_budget_stops_the_run_before_the_round():
 
     protection = make_protection("gaussian", epsilon=5.0, clip=1.0)
     clients = [Adds(0.1), Adds(0.2)]
-    strategy = PrivateAverage(client_names(2), RECEIVED, protection, rounds=5)
+    strategy = average(client_names(2), RECEIVED, protection, rounds=5)
     done = run(strategy, apps_of(clients, protection, Seeded(2), pays))
     two = federate(clients, RECEIVED, protection, rounds=2, randomness=Seeded(2))
     assert done.rounds == 2
@@ -379,13 +378,13 @@ def test_a_spent_budget_stops_the_run_before_the_round():
 
 
 def test_nobody_answers_and_the_run_says_so():
-    done = run(PrivateAverage(["client-1"], RECEIVED, GAUSSIAN, rounds=2), {5: None})
+    done = run(average(["client-1"], RECEIVED, GAUSSIAN, rounds=2), {5: None})
     assert done.rounds == 0
     assert done.stopped == "stopped in round 1 of 2: no client sent parameters that can be used"
 
 
 def test_clients_that_do_not_appear_are_missed():
-    strategy = PrivateAverage(client_names(3), RECEIVED, GAUSSIAN, rounds=1, patience=0.2)
+    strategy = average(client_names(3), RECEIVED, GAUSSIAN, rounds=1, patience=0.2)
     with pytest.raises(ValueError, match="1 of 3 clients appeared"):
         run(strategy, {5: None})
 
@@ -398,7 +397,7 @@ def test_with_noise_at_the_server_a_run_begins_without_a_client_that_does_not_ap
     apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
 
     def made(apps):
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             nothing,
@@ -429,7 +428,7 @@ def proving(step, name, secret):
 def test_two_nodes_of_one_client_count_once():
     secrets = {name: new_secret() for name in client_names(2)}
     app = proving(1.0, "client-1", secrets["client-1"])
-    strategy = PrivateAverage(client_names(2), RECEIVED, make_protection("none"), rounds=1, secrets=secrets)
+    strategy = average(client_names(2), RECEIVED, make_protection("none"), rounds=1, secrets=secrets)
     done = run(strategy, {1: app, 2: app})
     assert [item.why for item in done.refused] == [
         "a second node proved to be client-1: nothing of it is used."
@@ -445,8 +444,7 @@ class ForgingGrid(HandGrid):
 
     def send_and_receive(self, messages, *, timeout=None):
         messages = list(messages)
-        sent = self.forged(messages) if messages else []  # nobody is asked to evaluate
-        return [*sent, *super().send_and_receive(messages[1:], timeout=timeout)]
+        return [*self.forged(messages), *super().send_and_receive(messages[1:], timeout=timeout)]
 
 
 def forged(message, step, *, source=None, answers=None):
@@ -480,7 +478,7 @@ def test_a_reply_counts_for_the_node_whose_message_it_answers_and_once(what):
     apps = apps_of([Adds(0.0), Adds(0.1), Adds(0.2)], make_protection("none"))
 
     def made(sends):
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             make_protection("none"),
@@ -489,8 +487,7 @@ def test_a_reply_counts_for_the_node_whose_message_it_answers_and_once(what):
             randomness=Seeded(4),
         )
         grid = ForgingGrid(apps, sends)
-        strategy.start(grid, record_of(RECEIVED), num_rounds=1, timeout=None)
-        return strategy.federated()
+        return strategy(grid)
 
     absent, there = made(lambda sent: []), made(FORGED[what])
     moved = [x.astype(float) - y for x, y in zip(absent.arrays, there.arrays, strict=True)]
@@ -506,7 +503,7 @@ def test_nobody_takes_the_name_of_another_client(sample):
 
     def made(first):
         apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             make_protection("none"),

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("flwr")
 
 import grpc
+from flower_rounds import average
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.client import Client, start_client
 from flwr.clientapp import ClientApp
@@ -49,7 +50,6 @@ from sfumato.learners.federated.flower_apps import (
     make_client_app,
     record_of,
 )
-from sfumato.learners.federated.flower_server import PrivateAverage, make_server_app
 from sfumato.learners.federated.grpc_grid import (
     Admission,
     Credential,
@@ -363,10 +363,7 @@ def test_who_takes_too_long_is_not_waited_for(service):
 
 
 def run(service, strategy):
-    made = []
-    app = make_server_app(lambda _: strategy, lambda _, result: made.append(result))
-    app(service.grid, context())
-    return made[0]
+    return strategy(service.grid)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "llagp", "tensor-ldp", "none"])
@@ -378,7 +375,7 @@ def test_over_grpc_and_in_one_process_rounds_agree_bit_by_bit(service, name):
     here = federate(clients, RECEIVED, protection, rounds=3, randomness=Seeded(9))
     for called, client in zip(names, clients, strict=True):
         service.connect(protected(called, client, protection, rounds=3, randomness=Seeded(9)))
-    there = run(service, PrivateAverage(names, RECEIVED, protection, rounds=3))
+    there = run(service, average(names, RECEIVED, protection, rounds=3))
     assert there.rounds == 3
     assert there.refused == ()
     assert all(np.array_equal(x, y) for x, y in zip(here.arrays, there.arrays, strict=True))
@@ -391,7 +388,7 @@ def test_a_strategy_goes_on_without_those_it_cannot_use(service):
     service.connect(Sends([b"junk"]))
     service.connect(Sends(nan, metrics={NAME: "client-1"}))
     service.connect_raw(None)
-    done = run(service, PrivateAverage(client_names(4), RECEIVED, NOTHING, rounds=2))
+    done = run(service, average(client_names(4), RECEIVED, NOTHING, rounds=2))
     assert done.rounds == 2
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
     assert [(item.round, item.why) for item in done.refused] == [
@@ -464,7 +461,7 @@ def test_a_stranger_is_dropped_and_never_asked_to_train(guarded, said):
     guarded.hang(stranger)
     for name in ("client-1", "client-2"):
         guarded.connect(proving(name))
-    strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
+    strategy = average(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
     done = run(guarded, strategy)
     assert (done.rounds, done.refused) == (2, ())
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
@@ -518,7 +515,7 @@ def test_a_client_that_dies_in_the_first_round_is_named(guarded):
     app = make_client_app(lambda _: Adds(1.0), lambda _: mod)
     guarded.connect(Dies(app, context(), Credential("client-2", SECRETS["client-2"])))
     guarded.connect(proving("client-1"))
-    strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
+    strategy = average(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
     done = run(guarded, strategy)
     (missed,) = done.refused
     assert (missed.round, missed.client) == (1, "client-2")
@@ -530,7 +527,7 @@ def test_a_node_keeps_its_name_whatever_it_calls_itself(guarded):
     app = make_client_app(lambda _: Adds(1.0), lambda _: PrivacyMod(NOTHING, name="client-1"))
     guarded.connect(GrpcClient(app, context(), Credential("client-2", SECRETS["client-2"])))
     guarded.connect(proving("client-1"))
-    strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=1, known=guarded.grid.names)
+    strategy = average(client_names(2), RECEIVED, NOTHING, rounds=1, known=guarded.grid.names)
     done = run(guarded, strategy)
     assert (done.rounds, done.refused) == (1, ())
 

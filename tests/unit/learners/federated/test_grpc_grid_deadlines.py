@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_rounds import average
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learners.federated import federate, make_protection
 from sfumato.learners.federated.central_noise import CentralGaussian
 from sfumato.learners.federated.flower_apps import ARRAYS, CLIENT, METRICS, NAME, make_client_app
-from sfumato.learners.federated.flower_server import PrivateAverage, make_server_app
 from sfumato.learners.federated.grpc_grid import DeadlineGrid, new_secret
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod
@@ -107,7 +107,7 @@ class TimedGrid:
 
 
 def run(grid, *, timeout=20.0, rounds=1):
-    strategy = PrivateAverage(
+    strategy = average(
         NAMES,
         RECEIVED,
         NOTHING,
@@ -117,9 +117,7 @@ def run(grid, *, timeout=20.0, rounds=1):
         timeout=timeout,
         secrets=SECRETS,
     )
-    made = []
-    make_server_app(lambda _: strategy, lambda _, result: made.append(result))(grid, context())
-    return made[0]
+    return strategy(grid)
 
 
 def in_one_process(odd, rounds=1):

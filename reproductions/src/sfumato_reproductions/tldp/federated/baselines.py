@@ -71,7 +71,7 @@ class ClippedParameters(Protection):
     ) -> NDArray[np.float64]:
         """Clipped, then noised."""
         values = np.clip(vector, -self.clip, self.clip)
-        return self.mechanism(values.size, randomness).perturb(values[None, :])[0]
+        return np.asarray(self.mechanism(values.size, randomness).perturb(values[None, :])[0])
 
     def claim(self) -> Claim | None:
         """What the mechanism's authors say of one round."""
