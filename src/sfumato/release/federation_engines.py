@@ -5,7 +5,7 @@ All of them take the same steps with the same arithmetic.
 **Processes.** The engine ``processes`` starts ``flower-superlink``, which starts the server's app in a
 process of its own, and for each client a ``flower-supernode``, which starts the client's app in one for every
 message. They talk over the network of this machine alone, on ports that are free, without encryption. (In
-Flower 1.41 they speak HTTP; its older service speaks gRPC, see ``federation_grpc``.) No package is installed.
+Flower 1.41 they speak HTTP; its older service speaks gRPC, see ``federation_processes``.) No package is installed.
 Each client has a secret of the run, in the file that its SuperNode reads, and proves its name by it in every
 reply. All processes end with the run.
 
@@ -355,7 +355,7 @@ def _simulation(run: FederatedRun) -> Federated:
 
 
 def _grpc(run: FederatedRun) -> Federated:
-    from sfumato.release.federation_grpc import run_grpc
+    from sfumato.release.federation_processes import run_grpc
 
     with _hushed():
         return run_grpc(run)

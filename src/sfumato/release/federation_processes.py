@@ -1,7 +1,7 @@
 """A federated run over gRPC: the server in this process, and each client in a process of its own.
 
 What is started here: Flower's gRPC service, on a free port of this machine alone and without encryption, and
-for each client ``python -m sfumato.release.federation_grpc FILE``, which connects to it and answers until it
+for each client ``python -m sfumato.release.federation_processes FILE``, which connects to it and answers until it
 is ended. FILE holds JSON: ``server``, the address to connect to; ``secret``, by which the client proves its
 name there; ``federation``, the terms of the run; ``place``, where the client stands, as the configuration of
 a SuperNode would say it. They stand in a file, since everybody on a machine can read arguments. Who connects
@@ -37,7 +37,7 @@ from sfumato.release.federation import Federation
 from sfumato.release.federation_apps import TERMS, FederatedRun, client_app, write_private
 from sfumato.release.federation_engines import ChildProcesses
 
-_CLIENT = "sfumato.release.federation_grpc"
+_CLIENT = "sfumato.release.federation_processes"
 # A proxy that the environment names for gRPC is none for this machine.
 _DIRECT = {"no_grpc_proxy": "127.0.0.1"}
 

@@ -26,7 +26,7 @@ from sfumato.errors import BadInput
 from sfumato.learners.federated import Credential, new_secret
 from sfumato.ledger import Ledger
 from sfumato.noise import Keyed
-from sfumato.release import federation_engines, federation_grpc
+from sfumato.release import federation_engines, federation_processes
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
 from sfumato.release.federation_apps import FederatedRun
@@ -66,7 +66,7 @@ def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None,
 
 
 def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
-    monkeypatch.setattr(federation_grpc, "_CLIENT", "sfumato.release.no_such_module")
+    monkeypatch.setattr(federation_processes, "_CLIENT", "sfumato.release.no_such_module")
     with pytest.raises(BadInput, match=r"^client-[12] ended with code 1 before the run began\.$"):
         run(shares)
     assert len(started) == 2
@@ -116,8 +116,8 @@ def test_with_noise_at_the_server_the_end_of_all_clients_does_not_end_a_run():
     """Otherwise the last one of them would decide whether there is a model."""
     ended = SimpleNamespace(get_node_ids=list)
     with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
-        federation_grpc._check(ended, TERMS)
-    federation_grpc._check(ended, replace(TERMS, central=True))
+        federation_processes._check(ended, TERMS)
+    federation_processes._check(ended, replace(TERMS, central=True))
 
 
 def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
@@ -240,7 +240,7 @@ def test_children_end_with_an_interrupt_too(tmp_path):
 
 
 def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
-    monkeypatch.delitem(sys.modules, "sfumato.release.federation_grpc", raising=False)
+    monkeypatch.delitem(sys.modules, "sfumato.release.federation_processes", raising=False)
     monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
     with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
         run(shares)
