@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -27,13 +27,14 @@ from flwr.simulation import run_simulation
 from sfumato.learners.federated import (
     Federated,
     FlowerClients,
+    LocalTraining,
     PrivacyMod,
     federate,
     make_client_app,
     make_server_app,
 )
 from sfumato.ledger import Ledger
-from sfumato.release import ClientBudgets, Federation, kept_training, write_records
+from sfumato.release import ClientBudgets, Federation
 from timing import Row, interleaved
 
 CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5
@@ -98,7 +99,8 @@ def _times(file: Path) -> list[float]:
     ends: list[float] = []
     made: list[Federated] = []
     with TemporaryDirectory() as folder:
-        files = write_records(shares, Path(folder))
+        for name, (features, marks) in shares.items():
+            np.savez(f"{folder}/{name}.npz", X=features, y=marks)
         budgets = ClientBudgets("mnist", f"sqlite:///{folder}/budget.db", "run")
         with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
             for name in terms.names:
@@ -117,7 +119,7 @@ def _times(file: Path) -> list[float]:
         logging.getLogger("flwr").setLevel(logging.ERROR)
         run_simulation(
             server,
-            _clients(terms, {name: str(path) for name, path in files.items()}, budgets),
+            _clients(terms, folder, budgets),
             num_supernodes=CLIENTS,
             backend_config={
                 "init_args": {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False},
@@ -129,15 +131,20 @@ def _times(file: Path) -> list[float]:
     return np.diff(ends)[1:].tolist()
 
 
-def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -> Any:
+@lru_cache(maxsize=CLIENTS)
+def _training(text: str, name: str, folder: str) -> LocalTraining:
+    """The training of one client, kept for the next round."""
+    terms = Federation.from_json(text)
+    with np.load(f"{folder}/{name}.npz") as held:
+        return LocalTraining(terms.classifier().make, held["X"], held["y"], rate=terms.rate)
+
+
+def _clients(terms: Federation, folder: str, budgets: ClientBudgets) -> Any:
     """The app of the clients; they protect what they send in odd rounds."""
     text = terms.to_json()
 
     def name_of(context: Context) -> str:
         return terms.names[int(context.node_config["partition-id"])]
-
-    def training(context: Context) -> Any:
-        return kept_training(text, name_of(context), files[name_of(context)])
 
     def mod_of(context: Context) -> Any:
         name = name_of(context)
@@ -153,7 +160,7 @@ def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -
 
         return mod
 
-    return make_client_app(training, mod_of)
+    return make_client_app(lambda context: _training(text, name_of(context), folder), mod_of)
 
 
 if __name__ == "__main__":

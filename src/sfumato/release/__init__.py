@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from sfumato.release.catalogue import METHODS as METHODS
     from sfumato.release.catalogue import seconds_of as seconds_of
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
-    from sfumato.release.client_budget import Waiting as Waiting
     from sfumato.release.engines import opened_engine as opened_engine
     from sfumato.release.federation import FederatedModel as FederatedModel
     from sfumato.release.federation import Federation as Federation
     from sfumato.release.federation import FederationPlan as FederationPlan
-    from sfumato.release.federation_apps import kept_training as kept_training
-    from sfumato.release.federation_apps import write_records as write_records
     from sfumato.release.file_audit import Compared as Compared
     from sfumato.release.file_audit import audit_files as audit_files
     from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
@@ -100,7 +97,6 @@ __all__ = [
     "Report",
     "SourceFile",
     "TableFile",
-    "Waiting",
     "at_hand",
     "audit_files",
     "audit_mechanism_of",
@@ -112,7 +108,6 @@ __all__ = [
     "contact_sheet",
     "federate",
     "keep_ray_private",
-    "kept_training",
     "keyed",
     "kind_at",
     "learn",
@@ -138,7 +133,6 @@ __all__ = [
     "terms_of",
     "verify",
     "verify_folder",
-    "write_records",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
@@ -149,13 +143,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "METHODS": "catalogue",
             "seconds_of": "catalogue",
             "ClientBudgets": "client_budget",
-            "Waiting": "client_budget",
             "opened_engine": "engines",
             "FederatedModel": "federation",
             "Federation": "federation",
             "FederationPlan": "federation",
-            "kept_training": "federation_apps",
-            "write_records": "federation_apps",
             "Compared": "file_audit",
             "audit_files": "file_audit",
             "audit_mechanism_of": "file_audit",

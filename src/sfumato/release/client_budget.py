@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from sfumato.release.checkpoint import Checkpoint
     from sfumato.release.path import Kind
 
-__all__ = ["ClientBudgets", "Waiting"]
+__all__ = ["ClientBudgets"]
 
 _PLACE = "{client}"
+# What a configuration calls the fields of budgets.
+_SETTINGS = ("dataset", "ledger", "purpose", "key")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,17 @@ class ClientBudgets:
     def ledger_of(self, client: str) -> Ledger:
         """The ledger of ``client``, opened; refused where it is not there."""
         return Ledger(self.url_of(client), charging=self.name_of(client), unit="client")
+
+    def settings(self) -> dict[str, str]:
+        """Return the budgets as a configuration names them; empty text stands for none."""
+        charged = (self.dataset, self.url, self.purpose, self.key) if self.charged else ("", "", "", "")
+        return {name: given or "" for name, given in zip(_SETTINGS, charged, strict=True)}
+
+    @classmethod
+    def from_settings(cls, given: Mapping[str, Any]) -> ClientBudgets:
+        """Return what :meth:`settings` said, or the owner of a node; a dataset needs a ledger."""
+        dataset, url, purpose, key = (str(given.get(name) or "") for name in _SETTINGS)
+        return cls(dataset or None, url or None, purpose, key=key)
 
     def for_run(self, run: Checkpoint) -> ClientBudgets:
         """Return these budgets, which pay for each round of ``run`` once."""

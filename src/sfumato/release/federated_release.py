@@ -63,14 +63,14 @@ from sfumato.release.catalogue import imported
 from sfumato.release.checkpoint import Checkpoint
 from sfumato.release.client_budget import ClientBudgets, ClientCost, RoundPayment, Waiting
 from sfumato.release.federation import FederatedModel, Federation, FederationPlan
-from sfumato.release.federation_apps import (
+from sfumato.release.federation_engines import (
     FederatedRun,
     Shares,
+    engine_of,
     never_drawn,
     pack_state,
     unpack_state,
 )
-from sfumato.release.federation_engines import engine_of
 from sfumato.release.locations import check_apart, check_new_folder, one_run_at_a_time
 from sfumato.release.model_evidence import HeldOut, read_held_out
 from sfumato.release.path import Certify, Kind, Protected, Report, release, silent

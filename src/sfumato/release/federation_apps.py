@@ -1,4 +1,4 @@
-"""The Flower apps of a federated run, what every engine is given to run it, and what clients keep of it.
+"""The Flower apps of a federated run, and what its clients keep in processes of their own.
 
 ``client_app`` and ``server_app`` are what processes of their own load. They find the terms in the
 configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name`` and
@@ -12,11 +12,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,142 +23,42 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.serverapp import Grid, ServerApp
-from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.io import private_folder, write_whole
+from sfumato.io import write_whole
 from sfumato.learners.federated import (
     Arrays,
     Federated,
-    FlowerClients,
     LocalTraining,
     PrivacyMod,
-    Refused,
-    federate,
     make_client_app,
     make_server_app,
     refused_message,
 )
 from sfumato.noise import Keyed, Randomness
 from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.client_budget import BeforeEachRound, ClientBudgets, Waiting
+from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
+from sfumato.release.federation_engines import (
+    ACCEPT,
+    FederatedRun,
+    never_drawn,
+    pack,
+    pack_state,
+    training_of,
+    unpack,
+    unpack_state,
+)
 from sfumato.release.locations import claimed
-from sfumato.release.path import Report, silent
+from sfumato.release.path import silent
 from sfumato.release.payment import Content
 
-__all__ = ["kept_training", "write_records"]
-
-#: Features and labels of every client, by name.
-Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
 #: Where the terms stand in the configuration of a run.
 TERMS = "federation"
-#: Where a client's owner says which terms it answers: their digest.
-ACCEPT = "accept"
 #: By which name the file of secrets holds that of the server's noise.
 SERVER = "server"
 _POLL = 0.05
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class FederatedRun:
-    """Settled ``terms``, every client's records, what clients pay from, and how long they are waited for.
-
-    A run that can be resumed goes on after the state ``begun``; ``keep`` makes the state after a round
-    durable, and is called before anybody uses it. ``noise`` is the server's, and ``folder`` where clients in
-    processes of their own keep their answers.
-    """
-
-    terms: Federation
-    shares: Shares
-    budgets: ClientBudgets
-    waiting: Waiting
-    report: Report
-    begun: Federated | None = None
-    keep: Callable[[Federated], None] = lambda state: None
-    noise: Keyed | None = None
-    folder: Path | None = None
-
-    @property
-    def randomness(self) -> Randomness | None:
-        """What the server draws from: None for the operating system's."""
-        return self.terms.randomness or self.noise
-
-    @contextmanager
-    def apart(self) -> Iterator[tuple[Path, dict[str, Path]]]:
-        """A private folder for processes of clients, and in it the file with the records of each of them.
-
-        The folder is gone afterwards, also where this process is killed.
-        """
-        with private_folder("sfumato-federation-") as folder:
-            yield folder, write_records(self.shares, folder)
-
-    def place_of(self, name: str, file: Path, secret: str = "") -> dict[str, str]:
-        """Where the client ``name`` stands, as the configuration of its node says it."""
-        place = {"name": name, "file": str(file), ACCEPT: self.terms.digest(), **paid_from(self.budgets)}
-        if secret:
-            place["secret"] = secret
-        if self.folder is not None and not self.terms.central:
-            place["checkpoint"] = str(self.folder / name)
-        return place
-
-    def federate(self, clients: Mapping[str, LocalTraining] | FlowerClients, **options: Any) -> Federated:
-        """Run all rounds; this process pays for all clients where it draws the noise."""
-        terms = self.terms
-        return federate(
-            clients,
-            terms.initial,
-            terms.protection(),
-            rounds=terms.rounds,
-            central=terms.at_server(),
-            randomness=self.randomness,
-            begun=self.begun,
-            **{"each_round": self.keep} | options,
-        )
-
-    def serve(
-        self, grid: Grid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
-    ) -> Federated:
-        """Run all rounds of the clients behind ``grid``."""
-        terms = self.terms
-        settings = {"patience": self.waiting.patience, "timeout": self.waiting.timeout, **options}
-        clients = FlowerClients(grid, terms.names, rounds=terms.rounds, central=terms.central, **settings)
-        pay = BeforeEachRound(self.budgets, terms.names) if terms.central else None
-        return self.federate(clients, pay=pay, each_round=each_round or self.keep)
-
-
-def pack(told: Mapping[str, Any], arrays: Arrays) -> NDArray[np.uint8]:
-    """Return JSON values and layers as one array of bytes; :func:`unpack` reads it."""
-    archive = BytesIO()
-    np.savez(archive, np.frombuffer(json.dumps(told).encode(), np.uint8), *arrays)
-    return np.frombuffer(archive.getvalue(), np.uint8)
-
-
-def unpack(packed: bytes | NDArray[np.uint8]) -> tuple[dict[str, Any], Arrays]:
-    """Return what was given to :func:`pack`."""
-    with np.load(BytesIO(bytes(packed)), allow_pickle=False) as archive:
-        told, *arrays = (archive[f"arr_{number}"] for number in range(len(archive.files)))
-    return json.loads(told.tobytes()), arrays
-
-
-def pack_state(made: Federated) -> NDArray[np.uint8]:
-    """Return the state of a run as bytes; what its terms say is left out."""
-    told = {
-        "rounds": made.rounds,
-        "paid": dict(made.paid),
-        "refused": [asdict(one) for one in made.refused],
-        "stopped": made.stopped,
-        "out_of_budget": made.out_of_budget,
-    }
-    return pack(told, made.arrays)
-
-
-def unpack_state(packed: bytes | NDArray[np.uint8], terms: Federation) -> Federated:
-    """Return the state that :func:`pack_state` wrote for a run by ``terms``."""
-    told, arrays = unpack(packed)
-    told["refused"] = tuple(Refused(**one) for one in told["refused"])
-    return Federated(arrays=arrays, guarantee=terms.round_guarantee(), **told)
 
 
 class ClientRun(Checkpoint):
@@ -201,38 +99,6 @@ class ClientRun(Checkpoint):
         """Keep the answer to round ``number``; it is durable when this returns."""
         self._kept(lambda randomness: pack({"round": number}, arrays))
         self._answers[number] = arrays
-
-
-def never_drawn(randomness: Randomness) -> NDArray[Any]:
-    """Raise: what is kept is not drawn again."""
-    raise AssertionError("what is kept is not drawn again")
-
-
-def write_records(shares: Shares, folder: Path) -> dict[str, Path]:
-    """One .npz for each client, with its features ``X`` and labels ``y``."""
-    files = {name: folder / f"{name}.npz" for name in shares}
-    for name, (features, labels) in shares.items():
-        np.savez(files[name], X=np.asarray(features, dtype=np.float32), y=labels)
-    return files
-
-
-def write_private(file: Path, text: str) -> None:
-    """Write ``text`` to a new file that its owner alone may read."""
-    file.touch(mode=0o600)
-    file.write_text(text, "utf-8")
-
-
-def training_of(terms: Federation, name: str, features: Any, labels: Any) -> LocalTraining:
-    """The training of client ``name`` on its own records."""
-    return LocalTraining(
-        terms.classifier().make,
-        np.asarray(features, dtype=np.float32),
-        labels,
-        epochs=terms.epochs,
-        batch=terms.batch,
-        rate=terms.rate,
-        seed=terms.seed + terms.names.index(name),
-    )
 
 
 @lru_cache(maxsize=8)
@@ -276,7 +142,7 @@ def app_of_clients(
             run: ClientRun | None = None
             randomness: Randomness | None = terms.randomness
             try:
-                name, budgets = str(place["name"]), _budgets(place)
+                name, budgets = str(place["name"]), ClientBudgets.from_settings(place)
                 if place.get("checkpoint"):
                     request = {ACCEPT: terms.digest(), "name": name, "payer": [budgets.dataset, budgets.url]}
                     data, kept = _digest_of(str(place["file"])), Path(str(place["checkpoint"]))
@@ -298,20 +164,6 @@ def app_of_clients(
             return mod(message, context, call_next)
 
     return make_client_app(training, lambda context: answered)
-
-
-def paid_from(budgets: ClientBudgets) -> dict[str, str]:
-    """The budgets as a configuration names them; empty text stands for none."""
-    charged = (budgets.dataset, budgets.url, budgets.purpose, budgets.key) if budgets.charged else ("",) * 4
-    return dict(zip(("dataset", "ledger", "purpose", "key"), (one or "" for one in charged), strict=True))
-
-
-def _budgets(place: Mapping[str, Any]) -> ClientBudgets:
-    """What :func:`paid_from` says, or the owner of a node; a dataset without a budget is then refused."""
-    given = {name: str(place.get(name) or "") for name in ("dataset", "ledger", "purpose", "key")}
-    return ClientBudgets(
-        given["dataset"] or None, given["ledger"] or None, given["purpose"], key=given["key"]
-    )
 
 
 def hand_over(folder: Path, made: Federated, patience: float) -> None:
@@ -346,7 +198,7 @@ def _serve(context: Context, grid: Grid) -> Federated:
     run = FederatedRun(
         terms,
         {},
-        _budgets(config),
+        ClientBudgets.from_settings(config),
         waiting,
         silent,
         begun=read_state(folder / "begun", terms),

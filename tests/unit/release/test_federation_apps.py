@@ -20,7 +20,7 @@ from sfumato.ledger import Ledger
 from sfumato.release import checkpoint, federation_apps
 from sfumato.release.client_budget import Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_engines import write_app
+from sfumato.release.federation_processes import write_app
 
 TERMS = Federation(
     clients=2, rounds=2, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3

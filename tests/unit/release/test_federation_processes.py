@@ -26,11 +26,11 @@ from sfumato.errors import BadInput
 from sfumato.learners.federated import Credential, new_secret
 from sfumato.ledger import Ledger
 from sfumato.noise import Keyed
-from sfumato.release import federation_engines, federation_processes
+from sfumato.release import federation_processes
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_apps import FederatedRun
-from sfumato.release.federation_engines import ChildProcesses, engine_of
+from sfumato.release.federation_engines import FederatedRun, engine_of
+from sfumato.release.federation_processes import ChildProcesses
 
 TERMS = Federation(
     clients=2, rounds=3, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
@@ -213,7 +213,7 @@ def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatc
 
 
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(federation_engines, "_GRACE", 0.2)
+    monkeypatch.setattr(federation_processes, "_GRACE", 0.2)
     ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     deaf = f"{ignores}; print('deaf', flush=True); time.sleep(99)"
     with ChildProcesses(tmp_path, {"OWN": "1"}) as run:
