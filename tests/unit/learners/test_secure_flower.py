@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-import sfumato.learners.federated.flower_apps  # noqa: F401  (before Flower and Ray)
+import sfumato.learners.federated.flower_client  # noqa: F401  (before Flower and Ray)
 
 pytest.importorskip("flwr")
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.central_noise import Central as Central
     from sfumato.learners.federated.central_noise import calibrated as calibrated
     from sfumato.learners.federated.central_noise import make_central as make_central
-    from sfumato.learners.federated.flower_apps import QUIET as QUIET
-    from sfumato.learners.federated.flower_apps import make_client_app as make_client_app
-    from sfumato.learners.federated.flower_apps import require_flower as require_flower
+    from sfumato.learners.federated.flower_client import QUIET as QUIET
+    from sfumato.learners.federated.flower_client import make_client_app as make_client_app
+    from sfumato.learners.federated.flower_client import require_flower as require_flower
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
     from sfumato.learners.federated.grpc_grid import Credential as Credential
@@ -79,9 +79,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "Central": "central_noise",
             "calibrated": "central_noise",
             "make_central": "central_noise",
-            "QUIET": "flower_apps",
-            "make_client_app": "flower_apps",
-            "require_flower": "flower_apps",
+            "QUIET": "flower_client",
+            "make_client_app": "flower_client",
+            "require_flower": "flower_client",
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
             "Credential": "grpc_grid",

@@ -24,7 +24,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore import log
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.learners.federated.flower_apps import (
+from sfumato.learners.federated.flower_client import (
     ARRAYS,
     CLIENT,
     CONFIG,

@@ -86,7 +86,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_apps import ARRAYS, CONFIG, METRICS, NAME, record_of
+from sfumato.learners.federated.flower_client import ARRAYS, CONFIG, METRICS, NAME, record_of
 
 __all__ = ["Credential", "GrpcClient", "grpc_service", "new_secret"]
 

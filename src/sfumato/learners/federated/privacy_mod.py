@@ -31,7 +31,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 from flwr.common.constant import ErrorCode
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_apps import (
+from sfumato.learners.federated.flower_client import (
     CLIENT,
     METRICS,
     OUT_OF_BUDGET,

@@ -14,7 +14,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learners.federated import OutOfBudget, federate, make_protection
 from sfumato.learners.federated.central_noise import CentralGaussian
-from sfumato.learners.federated.flower_apps import (
+from sfumato.learners.federated.flower_client import (
     ARRAYS,
     CONFIG,
     METRICS,
@@ -24,7 +24,7 @@ from sfumato.learners.federated.flower_apps import (
     make_client_app,
     record_of,
 )
-from sfumato.learners.federated.flower_apps import CLIENT as CLIENT_RECORD
+from sfumato.learners.federated.flower_client import CLIENT as CLIENT_RECORD
 from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_name
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod

@@ -39,7 +39,7 @@ from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learners.federated import federate, make_protection
-from sfumato.learners.federated.flower_apps import (
+from sfumato.learners.federated.flower_client import (
     ARRAYS,
     CLIENT,
     CONFIG,
