@@ -15,7 +15,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import make_protection
-from sfumato.learners.federated.privacy_mod import PrivacyMod
+from sfumato.learners.federated.flower_client import PrivacyMod
 from sfumato.learners.federated.protections import own
 from sfumato.learners.federated.secure import MaskedInput, Quantiser, SecureSum
 from sfumato.learners.federated.secure.noise_share import NoiseShare

@@ -9,33 +9,33 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.central_noise import Central as Central
     from sfumato.learners.federated.central_noise import calibrated as calibrated
     from sfumato.learners.federated.central_noise import make_central as make_central
-    from sfumato.learners.federated.flower_client import QUIET as QUIET
+    from sfumato.learners.federated.flower_client import Credential as Credential
+    from sfumato.learners.federated.flower_client import PrivacyMod as PrivacyMod
     from sfumato.learners.federated.flower_client import make_client_app as make_client_app
-    from sfumato.learners.federated.flower_client import require_flower as require_flower
+    from sfumato.learners.federated.flower_client import new_secret as new_secret
+    from sfumato.learners.federated.flower_client import refused_message as refused_message
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
-    from sfumato.learners.federated.grpc_grid import Credential as Credential
     from sfumato.learners.federated.grpc_grid import GrpcClient as GrpcClient
     from sfumato.learners.federated.grpc_grid import grpc_service as grpc_service
-    from sfumato.learners.federated.grpc_grid import new_secret as new_secret
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
     from sfumato.learners.federated.local_training import put_parameters as put_parameters
-    from sfumato.learners.federated.privacy_mod import PrivacyMod as PrivacyMod
-    from sfumato.learners.federated.privacy_mod import refused_message as refused_message
     from sfumato.learners.federated.protections import CLIENT as CLIENT
     from sfumato.learners.federated.protections import PROTECTIONS as PROTECTIONS
     from sfumato.learners.federated.protections import Protection as Protection
     from sfumato.learners.federated.protections import TensorPaper as TensorPaper
     from sfumato.learners.federated.protections import make_protection as make_protection
     from sfumato.learners.federated.protections import protection_name as protection_name
+    from sfumato.learners.federated.rounds import QUIET as QUIET
     from sfumato.learners.federated.rounds import Federated as Federated
     from sfumato.learners.federated.rounds import FederatedClassifier as FederatedClassifier
     from sfumato.learners.federated.rounds import OutOfBudget as OutOfBudget
     from sfumato.learners.federated.rounds import Refused as Refused
     from sfumato.learners.federated.rounds import client_names as client_names
     from sfumato.learners.federated.rounds import federate as federate
+    from sfumato.learners.federated.rounds import require_flower as require_flower
     from sfumato.learners.federated.rounds import round_guarantee as round_guarantee
 
 __all__ = [
@@ -79,33 +79,33 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "Central": "central_noise",
             "calibrated": "central_noise",
             "make_central": "central_noise",
-            "QUIET": "flower_client",
+            "Credential": "flower_client",
+            "PrivacyMod": "flower_client",
             "make_client_app": "flower_client",
-            "require_flower": "flower_client",
+            "new_secret": "flower_client",
+            "refused_message": "flower_client",
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
-            "Credential": "grpc_grid",
             "GrpcClient": "grpc_grid",
             "grpc_service": "grpc_grid",
-            "new_secret": "grpc_grid",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
             "initial_parameters": "local_training",
             "put_parameters": "local_training",
-            "PrivacyMod": "privacy_mod",
-            "refused_message": "privacy_mod",
             "CLIENT": "protections",
             "PROTECTIONS": "protections",
             "Protection": "protections",
             "TensorPaper": "protections",
             "make_protection": "protections",
             "protection_name": "protections",
+            "QUIET": "rounds",
             "Federated": "rounds",
             "FederatedClassifier": "rounds",
             "OutOfBudget": "rounds",
             "Refused": "rounds",
             "client_names": "rounds",
             "federate": "rounds",
+            "require_flower": "rounds",
             "round_guarantee": "rounds",
         },
     )

@@ -26,14 +26,17 @@ from flwr.supercore import log
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.learners.federated.flower_client import (
     ARRAYS,
+    CHALLENGE,
     CLIENT,
     CONFIG,
     OUT_OF_BUDGET,
     ROUND,
     ROUNDS,
+    new_secret,
+    proven_name,
     record_of,
 )
-from sfumato.learners.federated.grpc_grid import CHALLENGE, DeadlineGrid, new_secret, proven_name
+from sfumato.learners.federated.grpc_grid import DeadlineGrid
 from sfumato.learners.federated.local_training import Arrays, checked_reply
 from sfumato.learners.federated.rounds import Clients, Federated, OutOfBudget, Refused, Replies
 

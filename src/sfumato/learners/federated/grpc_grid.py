@@ -1,17 +1,12 @@
-"""A Flower grid over Flower's gRPC service: credentials, admission, messages, deadlines, and its client.
+"""A Flower grid over Flower's gRPC service: admission, messages, deadlines, and its client.
 
 The service (``flwr.server.superlink.fleet.grpc_bidi``) is older than messages, and Flower calls its client
 deprecated; but it knows at once when a client is gone, and starts no process for a message. A strategy speaks
 to this grid as it does to a SuperLink.
 
-**Credentials.** A name is proven by a secret, or assigned by the server, and never taken on trust. A client
-that could choose its name could take another one's place in a sum. So the server sends a challenge that it
-has never used, and a client answers with its name and an HMAC-SHA-256 of both under the secret of that name,
-which is never sent. Nobody else can prove that name, and a proof holds for one challenge.
-
 **Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
-for a name and a proof of it. A process that proves nothing is no client: it is disconnected, and never asked
-to train.
+for a name and a proof of it (``flower_client``). A process that proves nothing is no client: it is
+disconnected, and never asked to train.
 
 **Deadlines.** ``DeadlineGrid`` waits for every client by itself, up to one public deadline. Flower's own HTTP
 grid reads all replies in one thread: while it reads a long one, time runs out for the others, and one that
@@ -28,15 +23,12 @@ reply is its one record of arrays; and an error is a status that is not OK, with
 
 from __future__ import annotations
 
-import hmac
 import logging
 import math
-import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from logging import WARNING
 from threading import Condition, Lock, Thread
@@ -86,13 +78,19 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_client import ARRAYS, CONFIG, METRICS, NAME, record_of
+from sfumato.learners.federated.flower_client import (
+    ARRAYS,
+    CHALLENGE,
+    CONFIG,
+    METRICS,
+    Credential,
+    new_secret,
+    proven_name,
+    record_of,
+)
 
-__all__ = ["Credential", "GrpcClient", "grpc_service", "new_secret"]
+__all__ = ["GrpcClient", "grpc_service"]
 
-#: Where the challenge stands in a message of the server; the answer holds a name and a proof.
-CHALLENGE, _PROOF = "sfumato-challenge", "sfumato-proof"
-_BYTES = 32
 _NUMPY = "numpy.ndarray"
 _Answer = tuple[Message, FitRes | Error]
 _NUMBERS = "fiub"
@@ -103,44 +101,6 @@ _log = logging.getLogger(__name__)
 _GONE = "its connection was closed before it answered."
 # Connections of others that do not keep clients from connecting, until they are told to go.
 _STRANGERS = 16
-
-
-def new_secret() -> str:
-    """Return 256 bits from the operating system, as text: a secret, or a challenge."""
-    return secrets.token_hex(_BYTES)
-
-
-@dataclass(frozen=True)
-class Credential:
-    """The public ``name`` of a client and the secret by which it proves that it is the one."""
-
-    name: str
-    secret: str = field(repr=False)
-
-    def answer(self, challenge: str) -> dict[str, str]:
-        """Return the name, and a proof that holds for this challenge and this name alone."""
-        said = f"{challenge}\n{self.name}".encode()
-        return {NAME: self.name, _PROOF: hmac.digest(self.secret.encode(), said, "sha256").hex()}
-
-
-def challenge_of(message: Message) -> str | None:
-    """Return the challenge in a message of the server, None where it holds none."""
-    settings = message.content.config_records.get(CONFIG)
-    challenge = None if settings is None else settings.get(CHALLENGE)
-    return challenge if isinstance(challenge, str) else None
-
-
-def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str, str]) -> str | None:
-    """Return the name that ``answer`` proves by one of the ``known`` secrets, None where it proves none.
-
-    Proofs are compared in constant time.
-    """
-    name, proof = answer.get(NAME), answer.get(_PROOF)
-    secret = known.get(name) if isinstance(name, str) else None
-    if not isinstance(name, str) or secret is None or not isinstance(proof, str):
-        return None
-    expected = Credential(name, secret).answer(challenge)[_PROOF]
-    return name if hmac.compare_digest(proof.encode(), expected.encode()) else None
 
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.

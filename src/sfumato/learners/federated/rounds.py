@@ -14,7 +14,9 @@ of replies, which the server saw arrive; whether a client answers at all is no p
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,24 +43,40 @@ from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
 __all__ = [
+    "QUIET",
     "Federated",
     "FederatedClassifier",
     "OutOfBudget",
     "Refused",
     "client_names",
     "federate",
+    "require_flower",
     "round_guarantee",
 ]
 
 #: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
 Pay = Callable[[str, int, Guarantee], None]
 
+#: What keeps Flower and Ray from reporting their use to their makers; processes that are started inherit it.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+# Before they are imported.
+os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
 _BLOCK = 4096
 #: Whose noise a central mechanism draws; no client may have this name.
 SERVER = "server"
 #: How the reason begins where a budget ended a run.
 BEFORE = "stopped before round "
 _log = logging.getLogger(__name__)
+
+
+def require_flower(what: str = "federated learning on Flower") -> None:
+    """Refuse with the pip line where Flower is not installed."""
+    if importlib.util.find_spec("flwr") is None:
+        raise BadInput(f"{what} needs flwr: pip install 'sfumato[federated]'.")
 
 
 class FederatedClassifier(Learner):

@@ -47,19 +47,19 @@ from sfumato.learners.federated.flower_client import (
     NAME,
     ROUND,
     ROUNDS,
+    Credential,
+    PrivacyMod,
     make_client_app,
+    new_secret,
     record_of,
 )
 from sfumato.learners.federated.grpc_grid import (
     Admission,
-    Credential,
     GrpcClient,
     GrpcGrid,
     as_server,
-    new_secret,
 )
 from sfumato.learners.federated.local_training import flat_vector
-from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import OutOfBudget, client_names
 from sfumato.noise import Seeded
 

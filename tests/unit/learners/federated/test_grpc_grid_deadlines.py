@@ -15,10 +15,17 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learners.federated import federate, make_protection
 from sfumato.learners.federated.central_noise import CentralGaussian
-from sfumato.learners.federated.flower_client import ARRAYS, CLIENT, METRICS, NAME, make_client_app
-from sfumato.learners.federated.grpc_grid import DeadlineGrid, new_secret
+from sfumato.learners.federated.flower_client import (
+    ARRAYS,
+    CLIENT,
+    METRICS,
+    NAME,
+    PrivacyMod,
+    make_client_app,
+    new_secret,
+)
+from sfumato.learners.federated.grpc_grid import DeadlineGrid
 from sfumato.learners.federated.local_training import flat_vector
-from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Seeded
 

@@ -18,9 +18,9 @@ from sfumato.learners.federated import (
     require_flower,
 )
 from sfumato.learners.federated.central_noise import AveragedTensors, CentralGaussian
-from sfumato.learners.federated.flower_client import QUIET
 from sfumato.learners.federated.local_training import as_layers, checked_reply, flat_vector, taken_parameters
 from sfumato.learners.federated.protections import PROTECTIONS, TensorPaper, own
+from sfumato.learners.federated.rounds import QUIET
 from sfumato.noise import Keyed, Secure, Seeded
 from sfumato.privacy import DELTA, Guarantee
 

@@ -29,7 +29,7 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_client import Pay, pay_quietly, require_flower, round_of
+from sfumato.learners.federated.flower_client import Pay, pay_quietly, round_of
 from sfumato.learners.federated.secure.noise_share import NoiseShare
 from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
@@ -386,6 +386,3 @@ def _shaped(vector: NDArray[np.float64], like: ArrayRecord) -> ArrayRecord:
         arrays[name] = Array(np.asarray(part, dtype=one.dtype))
         start += size
     return ArrayRecord(arrays)
-
-
-require_flower("a secure sum on Flower")

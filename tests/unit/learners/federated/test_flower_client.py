@@ -16,18 +16,20 @@ from sfumato.learners.federated import OutOfBudget, federate, make_protection
 from sfumato.learners.federated.central_noise import CentralGaussian
 from sfumato.learners.federated.flower_client import (
     ARRAYS,
+    CHALLENGE,
     CONFIG,
     METRICS,
     NAME,
     ROUND,
     ROUNDS,
+    PrivacyMod,
     make_client_app,
+    new_secret,
+    proven_name,
     record_of,
 )
 from sfumato.learners.federated.flower_client import CLIENT as CLIENT_RECORD
-from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_name
 from sfumato.learners.federated.local_training import flat_vector
-from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Keyed, Seeded
 
