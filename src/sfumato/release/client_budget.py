@@ -46,6 +46,16 @@ class ClientCost:
     admitted: int
     preview: Preview | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        first = None if self.preview is None else self.preview.to_dict()
+        return {
+            "client": self.client,
+            "dataset": self.dataset,
+            "admitted": self.admitted,
+            "first_round": first,
+        }
+
 
 @dataclass(frozen=True)
 class ClientBudgets:

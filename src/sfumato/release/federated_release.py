@@ -355,8 +355,10 @@ class _Run(Kind[RoundPayment]):
         parameters = {**stated.parameters, "rounds_done": made.rounds, "rounds_paid": paid}
         if last := {name: rows[-1] for name, rows in self.spends.items() if rows}:
             parameters["last_spends"] = last
-        notes = (*stated.notes, *_story(federating, made))
-        self.statement = replace(stated, parameters=parameters, notes=notes)
+        uncharged = federating.budgets.uncharged and federating.budgets.dataset is not None
+        notes = [note for note in (made.stopped, _UNCHARGED if uncharged else None) if note is not None]
+        notes = [*stated.notes, *notes]
+        self.statement = replace(stated, parameters=parameters, notes=tuple(notes))
         self.learner = terms.classifier().take(made.arrays)
 
     def _rounds(self, pay: RoundPayment, report: Report) -> Federated:
@@ -399,13 +401,3 @@ class _Run(Kind[RoundPayment]):
         rows, columns = len(federating.class_names), federating.inputs.dimension
         what = f"a {terms.model} model of {terms.classes} classes by {terms.clients} clients"
         return Protected(self.output, self.statement, rows, columns, (), what=what)
-
-
-def _story(federating: Federating, made: Federated) -> list[str]:
-    """What happened, for the statement: a function of what the server saw arrive."""
-    said = []
-    if made.stopped is not None:
-        said.append(made.stopped)
-    if federating.budgets.uncharged and federating.budgets.dataset is not None:
-        said.append(_UNCHARGED)
-    return said

@@ -107,8 +107,7 @@ class Federation:
         if self.central and self.mechanism not in ("gaussian", "tensor-ldp"):
             raise BadInput(
                 f"`central` is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
-                "by "
-                "each client.",
+                "by each client.",
                 parameter="central",
             )
         if self.sample != 1.0 and self.mechanism != "gaussian":
@@ -130,8 +129,7 @@ class Federation:
     @property
     def paper(self) -> bool:
         """Whether ε is the paper's own, of each round, since nothing could be calibrated."""
-        own = self.options.get("curvature") == "own"
-        return self.mechanism == "tensor-ldp" or own
+        return self.mechanism == "tensor-ldp" or self.options.get("curvature") == "own"
 
     @cached_property
     def names(self) -> list[str]:
@@ -264,7 +262,7 @@ class FederationPlan:
             "what": self.what,
             "statement": self.statement.to_dict(),
             "round": self.one_round.to_dict(),
-            "clients": [_cost(cost) for cost in self.costs],
+            "clients": [cost.to_dict() for cost in self.costs],
             "warnings": [*self.warnings, *self.statement.warnings],
             "terms": self.terms.to_json(),
             "digest": self.terms.digest(),
@@ -302,8 +300,3 @@ class FederatedModel:
             "warnings": [*self.warnings, *self.statement.warnings],
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
         }
-
-
-def _cost(cost: ClientCost) -> dict[str, Any]:
-    preview = None if cost.preview is None else cost.preview.to_dict()
-    return {"client": cost.client, "dataset": cost.dataset, "admitted": cost.admitted, "first_round": preview}
