@@ -22,7 +22,8 @@ from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import private_folder
 from sfumato.learners.federated import Arrays, Federated, LocalTraining, Refused, federate
 from sfumato.noise import Keyed, Randomness
-from sfumato.release.client_budget import BeforeEachRound, ClientBudgets, Waiting
+from sfumato.privacy import Guarantee
+from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
 from sfumato.release.path import Report
 from sfumato.release.ray_engine import keep_ray_private, ray_folder
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from flwr.app import Context
     from flwr.serverapp import Grid
 
-    from sfumato.learners.federated import FlowerClients
+    from sfumato.learners.federated import FlowerClients, GrpcGrid
 
 #: Features and labels of every client, by name.
 Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
@@ -84,6 +85,10 @@ class FederatedRun:
             place["checkpoint"] = str(self.folder / name)
         return place
 
+    def pay_for_all(self, number: int, guarantee: Guarantee) -> None:
+        """Spend one round of every client."""
+        self.budgets.pay_all(self.terms.names, number, guarantee)
+
     def federate(self, clients: Mapping[str, LocalTraining] | FlowerClients, **options: Any) -> Federated:
         """Run all rounds that are left of ``clients``; ``options`` are further ones of ``federate``."""
         terms = self.terms
@@ -99,7 +104,7 @@ class FederatedRun:
         )
 
     def serve(
-        self, grid: Grid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
+        self, grid: Grid | GrpcGrid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
     ) -> Federated:
         """Run all rounds that are left of the clients behind ``grid``.
 
@@ -110,7 +115,7 @@ class FederatedRun:
         terms = self.terms
         settings = {"patience": self.waiting.patience, "timeout": self.waiting.timeout, **options}
         clients = FlowerClients(grid, terms.names, rounds=terms.rounds, central=terms.central, **settings)
-        pay = BeforeEachRound(self.budgets, terms.names) if terms.central else None
+        pay = self.pay_for_all if terms.central else None
         return self.federate(clients, pay=pay, each_round=each_round or self.keep)
 
 
@@ -182,7 +187,7 @@ def training_of(terms: Federation, name: str, features: Any, labels: Any) -> Loc
 def _rounds(run: FederatedRun) -> Federated:
     terms = run.terms
     clients = {name: training_of(terms, name, *share) for name, share in run.shares.items()}
-    return run.federate(clients, pay=BeforeEachRound(run.budgets, terms.names), report=run.report)
+    return run.federate(clients, pay=run.pay_for_all, report=run.report)
 
 
 def _simulation(run: FederatedRun) -> Federated:

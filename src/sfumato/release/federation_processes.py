@@ -36,12 +36,19 @@ from typing import IO, Self
 
 from flwr.app import Context, RecordDict
 from flwr.client import start_client
-from flwr.serverapp import Grid
 from grpc import RpcError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
 from sfumato.io import write_whole
-from sfumato.learners.federated import QUIET, Credential, Federated, GrpcClient, grpc_service, new_secret
+from sfumato.learners.federated import (
+    QUIET,
+    Credential,
+    Federated,
+    GrpcClient,
+    GrpcGrid,
+    grpc_service,
+    new_secret,
+)
 from sfumato.release import child_process
 from sfumato.release.federation import Federation
 from sfumato.release.federation_apps import SERVER, TERMS, client_app, read_state
@@ -327,7 +334,7 @@ def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], feder
         federated.report(f"round {done + 1} of {rounds}", done / rounds)
 
 
-def _check(grid: Grid, terms: Federation) -> None:
+def _check(grid: GrpcGrid, terms: Federation) -> None:
     """Raise where no client is left, unless the noise is the server's: the end of one must not end a run."""
     if not terms.central and not grid.get_node_ids():
         raise BadInput(f"all {terms.clients} clients ended before the run did.")

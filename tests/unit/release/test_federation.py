@@ -16,7 +16,7 @@ from sfumato.errors import BadInput
 from sfumato.learners.federated import PROTECTIONS, LocalTraining, OutOfBudget
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.privacy import Guarantee
-from sfumato.release.client_budget import BeforeEachRound, ClientBudgets
+from sfumato.release.client_budget import ClientBudgets
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.federation import Federation
 from sfumato.release.payment import Content
@@ -286,9 +286,7 @@ def test_every_client_may_have_a_ledger_of_its_own(tmp_path):
         with Ledger(url.replace("{client}", name)) as book:
             book.open(f"ward/{name}", 8.0, 1e-5, "client")
     budgets = ClientBudgets("ward", url, "run")
-    pay = BeforeEachRound(budgets, ("client-1", "client-2"))
-    pay("client-1", 1, ONE)
-    pay("client-2", 1, ONE)
+    budgets.pay_all(("client-1", "client-2"), 1, ONE)
     assert [len(budgets.spends(name)) for name in ("client-1", "client-2")] == [1, 1]
     assert len({row["ledger"] for name in ("client-1", "client-2") for row in budgets.spends(name)}) == 2
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
     from sfumato.learners.federated.grpc_grid import GrpcClient as GrpcClient
+    from sfumato.learners.federated.grpc_grid import GrpcGrid as GrpcGrid
     from sfumato.learners.federated.grpc_grid import grpc_service as grpc_service
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
@@ -49,6 +50,7 @@ __all__ = [
     "FederatedClassifier",
     "FlowerClients",
     "GrpcClient",
+    "GrpcGrid",
     "LocalTraining",
     "OutOfBudget",
     "PrivacyMod",
@@ -87,6 +89,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
             "GrpcClient": "grpc_grid",
+            "GrpcGrid": "grpc_grid",
             "grpc_service": "grpc_grid",
             "Arrays": "local_training",
             "LocalTraining": "local_training",

@@ -44,7 +44,7 @@ from flwr.common.constant import ErrorCode
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, shapes_of
 from sfumato.learners.federated.protections import Protection, own
-from sfumato.learners.federated.rounds import Client, OutOfBudget
+from sfumato.learners.federated.rounds import Client, OutOfBudget, Pay
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Credential", "PrivacyMod", "make_client_app", "new_secret", "refused_message"]
 
-#: What pays for a round, by its number and what is promised of it.
-Pay = Callable[[int, Guarantee], None]
 #: How the reason of an error begins where a client's budget is spent.
 OUT_OF_BUDGET = "out of budget: "
 #: Names of records in a message, and of entries in them; those of Flower's own strategies where they exist.

@@ -36,7 +36,7 @@ from sfumato.learners.federated.flower_client import (
     proven_name,
     record_of,
 )
-from sfumato.learners.federated.grpc_grid import DeadlineGrid
+from sfumato.learners.federated.grpc_grid import GrpcGrid, exchanged
 from sfumato.learners.federated.local_training import Arrays, checked_reply
 from sfumato.learners.federated.rounds import Clients, Federated, OutOfBudget, Refused, Replies
 
@@ -60,7 +60,7 @@ class FlowerClients(Clients):
 
     def __init__(
         self,
-        grid: Grid,
+        grid: Grid | GrpcGrid,
         names: Sequence[str],
         *,
         rounds: int,
@@ -72,7 +72,7 @@ class FlowerClients(Clients):
         appearing: Callable[[int], None] | None = None,
     ) -> None:
         self._grid, self.names, self._rounds, self._central = (
-            DeadlineGrid(grid),
+            grid,
             sorted(names),
             rounds,
             central,
@@ -106,7 +106,7 @@ class FlowerClients(Clients):
         asked = {node: new_secret() for node in sorted(self._grid.get_node_ids()) if self._may_count(node)}
         messages = [self._message(node, challenge, number, received) for node, challenge in asked.items()]
         self._rounds_of.update(asked.keys())
-        came = self._grid.send_and_receive(messages, timeout=self._timeout) if messages else []
+        came = exchanged(self._grid, messages, self._timeout)
         sent = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         answered = set[int]()
         for reply in sorted(came, key=lambda reply: reply.metadata.src_node_id):

@@ -1,24 +1,21 @@
-"""A Flower grid over Flower's gRPC service: admission, messages, deadlines, and its client.
+"""Messages to clients and back, with a deadline: over any Flower grid, and over Flower's gRPC service.
 
 The service (``flwr.server.superlink.fleet.grpc_bidi``) is older than messages, and Flower calls its client
-deprecated; but it knows at once when a client is gone, and starts no process for a message. A strategy speaks
-to this grid as it does to a SuperLink.
+deprecated; but it knows at once when a client is gone, and starts no process for a message.
+
+**Deadlines.** Every client is waited for by itself, up to one public deadline. Flower's own HTTP grid reads
+all replies in one thread: while it reads a long one, time runs out for the others, and one that cannot be
+read raises an exception in the place of all. Here a thread of its own asks for the reply of each client, so
+that what one of them sends, or when, decides about no other one: a reply counts if it was read completely by
+the deadline, and one that cannot be read is no reply.
 
 **Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
 for a name and a proof of it (``flower_client``). A process that proves nothing is no client: it is
 disconnected, and never asked to train.
 
-**Deadlines.** ``DeadlineGrid`` waits for every client by itself, up to one public deadline. Flower's own HTTP
-grid reads all replies in one thread: while it reads a long one, time runs out for the others, and one that
-cannot be read raises an exception in the place of all. Here a thread of its own asks for the reply of each
-client, so that what one of them sends, or when, decides about no other one: a reply counts if it was read
-completely by the deadline, and one that cannot be read is no reply.
-
 **Messages.** The service knows parameters (the bytes of ``numpy.save``, never pickled), a configuration of
 single values, a status and metrics. So layers keep their order, types and shapes, and lose their names; a
 reply is its one record of arrays; and an error is a status that is not OK, with its reason.
-
-**Client.** It says who it is, trains with an app, and answers nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from contextlib import contextmanager
 from functools import partial
 from logging import WARNING
 from threading import Condition, Lock, Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from flwr.app import (
@@ -74,7 +71,6 @@ from flwr.server.superlink.fleet.grpc_bidi.grpc_bridge import GrpcBridgeClosed
 from flwr.server.superlink.fleet.grpc_bidi.grpc_client_proxy import GrpcClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore import log
-from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
@@ -89,7 +85,7 @@ from sfumato.learners.federated.flower_client import (
     record_of,
 )
 
-__all__ = ["GrpcClient", "grpc_service"]
+__all__ = ["GrpcClient", "GrpcGrid", "grpc_service"]
 
 _NUMPY = "numpy.ndarray"
 _Answer = tuple[Message, FitRes | Error]
@@ -133,46 +129,35 @@ def gathered(asking: Sequence[Callable[[float], _Found | None]], timeout: float 
         return list(found)
 
 
-class DeadlineGrid:
-    """``grid`` with another way to wait; everything else is the grid's own.
+def exchanged(grid: Grid | GrpcGrid, messages: Sequence[Message], timeout: float | None) -> list[Message]:
+    """Return the replies to ``messages`` that were read within ``timeout`` seconds, at most one to each.
 
-    Without a timeout, and over a grid that ``keeps_deadlines`` by itself, replies are those of the grid.
+    Without a timeout, and over a grid that keeps deadlines by itself, replies are those of the grid.
     """
+    if timeout is None or not isinstance(grid, Grid):
+        return list(grid.send_and_receive(messages, timeout=timeout))
+    identifiers = grid.push_messages(messages) if messages else []
+    waiting = [
+        partial(_wait, grid, message.metadata.dst_node_id, identifier)
+        for message, identifier in zip(messages, identifiers, strict=True)
+    ]
+    return gathered(waiting, timeout)
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._grid, name)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """Return the replies that were read within ``timeout`` seconds, at most one to each message."""
-        if timeout is None or getattr(self._grid, "keeps_deadlines", False):
-            return self._grid.send_and_receive(messages, timeout=timeout)
-        sent = list(messages)
-        identifiers = self._grid.push_messages(sent) if sent else []
-        waiting = [
-            partial(self._wait, message.metadata.dst_node_id, identifier)
-            for message, identifier in zip(sent, identifiers, strict=True)
-        ]
-        return gathered(waiting, timeout)
-
-    def _wait(self, node: int, identifier: str, until: float) -> Message | None:
-        """Ask for the reply of ``node`` until there is one, or time is over."""
-        begun = time.monotonic()
-        try:
-            # A message that the SuperLink did not take, since the node is gone, has no identifier.
-            while identifier and (now := time.monotonic()) < until:
-                if (found := next(iter(self._grid.pull_messages([identifier])), None)) is not None:
-                    # What a reply says of its sender was written by the sender.
-                    return found if found.metadata.src_node_id == node else None
-                pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
-                time.sleep(max(0.0, min(pause, until - time.monotonic())))
-        except Exception as error:  # whatever Flower stumbles over in what came from outside
-            log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
-        return None
+def _wait(grid: Grid, node: int, identifier: str, until: float) -> Message | None:
+    """Ask for the reply of ``node`` until there is one, or time is over."""
+    begun = time.monotonic()
+    try:
+        # A message that the SuperLink did not take, since the node is gone, has no identifier.
+        while identifier and (now := time.monotonic()) < until:
+            if (found := next(iter(grid.pull_messages([identifier])), None)) is not None:
+                # What a reply says of its sender was written by the sender.
+                return found if found.metadata.src_node_id == node else None
+            pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
+            time.sleep(max(0.0, min(pause, until - time.monotonic())))
+    except Exception as error:  # whatever Flower stumbles over in what came from outside
+        log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
+    return None
 
 
 class Admission(SimpleClientManager):
@@ -315,7 +300,7 @@ class GrpcClient(Client):
         return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})
 
 
-class GrpcGrid(Grid):
+class GrpcGrid:
     """Sends to the clients that ``clients`` manages, each of which is a node.
 
     Those that it manages under one of ``names`` are the nodes 1, 2, … in the order of the names; others get
@@ -325,48 +310,16 @@ class GrpcGrid(Grid):
     be read in a reply becomes an error in a sentence.
     """
 
-    #: So that nobody has to see to that (see ``DeadlineGrid``).
-    keeps_deadlines = True
-
     def __init__(self, clients: ClientManager, names: Sequence[str] = ()) -> None:
         self._clients = clients
         self._nodes = {name: node for node, name in enumerate(names, 1)}
         self.names = {node: name for name, node in self._nodes.items()}
         self._gone: set[str] = set()
         self._one = Lock()
-        self._run = Run.create_empty(SUPERLINK_NODE_ID)
-
-    def set_run(self, run: Run) -> None:
-        """Remember ``run``; nothing depends on it."""
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        """The run that was set, an empty one before."""
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Return a message to one node."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:
         """Return the nodes that are connected now, in the order of their numbers."""
         return sorted(self._connected())
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Refuse: messages are sent and received at once."""
-        raise NotImplementedError("send_and_receive sends messages over gRPC")
-
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """Refuse: messages are sent and received at once."""
-        raise NotImplementedError("send_and_receive returns the replies over gRPC")
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Return the replies that come within ``timeout`` seconds."""

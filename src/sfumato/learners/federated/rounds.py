@@ -54,8 +54,8 @@ __all__ = [
     "round_guarantee",
 ]
 
-#: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
-Pay = Callable[[str, int, Guarantee], None]
+#: ``pay(round, guarantee)`` raises :class:`OutOfBudget` where a budget does not admit it.
+Pay = Callable[[int, Guarantee], None]
 
 #: What keeps Flower and Ray from reporting their use to their makers; processes that are started inherit it.
 QUIET = {
@@ -294,7 +294,7 @@ def federate(
 
     ``clients`` in this process, by name or in order (then they are called client-1, …), or those of
     ``flower_server``. With ``central`` noise is added at the server and ``protection`` is usually none.
-    ``pay`` is called for every client, before anything of the round is drawn. ``each_round`` is given the
+    ``pay`` pays for all clients, before anything of the round is drawn. ``each_round`` is given the
     state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
     without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
     for. With ``central`` nothing that clients do ends the run.
@@ -316,18 +316,16 @@ def federate(
     before, paid, refused, stopped = made.paid, dict(made.paid), list(made.refused), None
     for number in range(made.rounds + 1, rounds + 1):
         try:
-            for name in names:
-                if pay is not None:
-                    pay(name, number, proven)
-                paid[name] += 1
+            if pay is not None:
+                pay(number, proven)
         except OutOfBudget as spent:
             stopped = f"{BEFORE}{number} of {rounds}: {spent}"
             break
         taken = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
         replies = clients.ask(number, made.arrays, taken)
         refused += replies.refused
-        if (asked := clients.asked()) is not None:
-            paid = {name: before[name] + asked[name] for name in names}
+        asked = clients.asked()
+        paid = {name: paid[name] + 1 if asked is None else before[name] + asked[name] for name in names}
         if replies.spent is not None:
             stopped = f"{BEFORE}{number} of {rounds}: {replies.spent}"
             break

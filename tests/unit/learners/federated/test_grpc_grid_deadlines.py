@@ -11,6 +11,7 @@ pytest.importorskip("flwr")
 
 from flower_rounds import average
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learners.federated import federate, make_protection
@@ -24,7 +25,7 @@ from sfumato.learners.federated.flower_client import (
     make_client_app,
     new_secret,
 )
-from sfumato.learners.federated.grpc_grid import DeadlineGrid
+from sfumato.learners.federated.grpc_grid import exchanged
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Seeded
@@ -72,6 +73,7 @@ def right(message):
     return app_of(NODES[ODD])(message, context())
 
 
+@Grid.register
 class TimedGrid:
     """Twenty nodes behind a SuperLink: node by node a delay, an answer, and how long it takes to read it.
 
@@ -257,13 +259,9 @@ def test_a_round_without_answers_releases_noise_alone():
 
 def test_without_a_deadline_and_over_grids_that_keep_them_replies_are_the_grids_own():
     class Own:
-        keeps_deadlines = False
-
         def send_and_receive(self, messages, *, timeout=None):
             return [(list(messages), timeout)]
 
-    grid = Own()
-    assert DeadlineGrid(grid).send_and_receive(["a"]) == [(["a"], None)]
-    grid.keeps_deadlines = True
-    assert DeadlineGrid(grid).send_and_receive(["a"], timeout=3.0) == [(["a"], 3.0)]
-    assert DeadlineGrid(TimedGrid(right)).send_and_receive([], timeout=3.0) == []
+    assert exchanged(Own(), ["a"], None) == [(["a"], None)]
+    assert exchanged(Own(), ["a"], 3.0) == [(["a"], 3.0)]
+    assert exchanged(TimedGrid(right), [], 3.0) == []

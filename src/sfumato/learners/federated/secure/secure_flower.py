@@ -29,7 +29,8 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_client import Pay, pay_quietly, round_of
+from sfumato.learners.federated.flower_client import pay_quietly, round_of
+from sfumato.learners.federated.rounds import Pay
 from sfumato.learners.federated.secure.noise_share import NoiseShare
 from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
@@ -189,34 +190,27 @@ class SecureSumMod:
     def _integers(
         self, message: Message, context: Context, call_next: CallNext, terms: SecureSum
     ) -> NDArray[np.int64]:
-        """Return what this client adds to the sum."""
+        """Return what this client adds to the sum; why there is nothing stays in the client's own log."""
         received = _arrays(message.content)
-        if self.noise is None:
-            _, rule = terms_of(context.state.config_records[RECORD])
-            assert not isinstance(rule, NoiseShare)  # refused when it was proposed
-            return rule.integers(_vector(received, _arrays(_answer(message, context, call_next).content)))
-        if self.pay is not None:
+        if self.pay is not None and self.noise is not None:
             pay_quietly(self.pay, round_of(message)[0], self.noise.guarantee())
-        update = np.zeros(terms.length)
         try:
             reply = call_next(message, context)
-            update = _vector(received, _arrays(reply.content)) - _vector(received, received)
+            if reply.has_error():
+                raise RuntimeError(reply.error.reason)
+            made = _vector(received, _arrays(reply.content))
         except Exception:
-            _log.exception("the training failed, and counts as if nothing had been learned")
-        return self.noise.integers(update, terms)
-
-
-def _answer(message: Message, context: Context, call_next: CallNext) -> Message:
-    """Return the app's answer; a reason why there is none stays in the client's own log."""
-    try:
-        reply = call_next(message, context)
-    except Exception:
-        _log.exception("the training failed")
-        raise BadInput("the app failed, and there is nothing to be summed.") from None
-    if reply.has_error():
-        _log.error("the training failed: %s", reply.error.reason)
-        raise BadInput("the app answered with an error, and there is nothing to be summed.")
-    return reply
+            _log.exception("the training failed")
+            if self.noise is None:
+                raise BadInput(
+                    "the app failed, or answered with other arrays than were sent: nothing can be summed."
+                ) from None
+            made = _vector(received, received)
+        if self.noise is not None:
+            return self.noise.integers(made - _vector(received, received), terms)
+        _, rule = terms_of(context.state.config_records[RECORD])
+        assert not isinstance(rule, NoiseShare)  # refused when it was proposed
+        return rule.integers(made)
 
 
 def _vector(like: ArrayRecord, arrays: ArrayRecord) -> Vector:
