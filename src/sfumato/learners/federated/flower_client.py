@@ -148,6 +148,18 @@ def pay_quietly(pay: Pay, number: int, guarantee: Guarantee) -> None:
         raise BadInput("the client cannot pay for the round; its own log says why.") from None
 
 
+def trained_reply(message: Message, context: Context, call_next: ClientAppCallable) -> Message | None:
+    """Return what the app answers; None where it failed, of which the client's own log tells alone."""
+    try:
+        reply = call_next(message, context)
+        if reply.has_error():
+            raise RuntimeError(reply.error.reason)
+    except Exception:
+        _log.exception("the training failed, and counts as if nothing had been learned")
+        return None
+    return reply
+
+
 class Answers(Protocol):
     """The answers that a client has drawn, kept where they outlast its process."""
 
@@ -244,14 +256,8 @@ class PrivacyMod:
         protection = self.protection.at((number - 1) / rounds if 0 < number <= rounds else 0.0)
         if self.pay is not None:
             pay_quietly(self.pay, number, protection.guarantee(shapes_of(received)))
-        made = received
-        try:
-            reply = call_next(message, context)
-            if reply.has_error():
-                raise RuntimeError(reply.error.reason)
-        except Exception:
-            _log.exception("the training failed, and counts as if nothing had been learned")
-        else:
+        made, reply = received, trained_reply(message, context, call_next)
+        if reply is not None:
             trained = _only(reply)
             made = [] if trained is None or list(trained) != list(record) else _single(trained)
         if shapes_of(made) != shapes_of(received):

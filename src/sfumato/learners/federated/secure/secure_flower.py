@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from logging import INFO, WARNING
 from typing import Any, cast
@@ -29,7 +30,7 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_client import pay_quietly, round_of
+from sfumato.learners.federated.flower_client import pay_quietly, round_of, trained_reply
 from sfumato.learners.federated.rounds import Pay
 from sfumato.learners.federated.secure.noise_share import NoiseShare
 from sfumato.learners.federated.secure.secure_messages import (
@@ -194,23 +195,18 @@ class SecureSumMod:
         received = _arrays(message.content)
         if self.pay is not None and self.noise is not None:
             pay_quietly(self.pay, round_of(message)[0], self.noise.guarantee())
-        try:
-            reply = call_next(message, context)
-            if reply.has_error():
-                raise RuntimeError(reply.error.reason)
-            made = _vector(received, _arrays(reply.content))
-        except Exception:
-            _log.exception("the training failed")
-            if self.noise is None:
-                raise BadInput(
-                    "the app failed, or answered with other arrays than were sent: nothing can be summed."
-                ) from None
-            made = _vector(received, received)
-        if self.noise is not None:
-            return self.noise.integers(made - _vector(received, received), terms)
-        _, rule = terms_of(context.state.config_records[RECORD])
-        assert not isinstance(rule, NoiseShare)  # refused when it was proposed
-        return rule.integers(made)
+        reply = trained_reply(message, context, call_next)
+        if self.noise is None:
+            if reply is None:
+                raise BadInput("the app failed, and there is nothing to be summed.")
+            _, rule = terms_of(context.state.config_records[RECORD])
+            assert not isinstance(rule, NoiseShare)  # refused when it was proposed
+            return rule.integers(_vector(received, _arrays(reply.content)))
+        update = np.zeros(terms.length)
+        with suppress(Exception):  # whatever the app answered, it counts as if nothing had been learned
+            if reply is not None:
+                update = _vector(received, _arrays(reply.content)) - _vector(received, received)
+        return self.noise.integers(update, terms)
 
 
 def _vector(like: ArrayRecord, arrays: ArrayRecord) -> Vector:

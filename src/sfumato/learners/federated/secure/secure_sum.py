@@ -12,9 +12,9 @@ answers one request and refuses one that names a client on both sides.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -206,6 +206,21 @@ class SecureSumServer:
         return self._keys[name][PUBLIC_BYTES : 2 * PUBLIC_BYTES]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ClientState(Message):
+    """What a client remembers between steps."""
+
+    step: int
+    sealing_key: bytes
+    masking_key: bytes
+    seed: bytes
+    roster: dict[int, bytes]
+    held: dict[int, bytes]
+
+
+_REMEMBERED = [one.name for one in fields(_ClientState) if one.name != "session"]
+
+
 class SecureSumClient:
     """One client of one sum, known to the others as the number ``name``.
 
@@ -316,26 +331,17 @@ class SecureSumClient:
 
     def state(self) -> bytes:
         """Return all this client must remember between steps; secret, for the client's own storage only."""
-        secrets = (self._sealing_key, self._masking_key, self._seed)
-        return json.dumps(
-            {
-                "step": self._step,
-                "secrets": [one.hex() for one in secrets],
-                "roster": {name: one.hex() for name, one in self._roster.items()},
-                "held": {name: one.hex() for name, one in self._held.items()},
-            }
-        ).encode()
+        kept = {name: getattr(self, f"_{name}") for name in _REMEMBERED}
+        return _ClientState(session=self.terms.session, **kept).to_bytes()
 
     @classmethod
     def resumed(
         cls, terms: SecureSum, name: int, state: bytes, *, trusted: Mapping[int, bytes] | None = None
     ) -> SecureSumClient:
         """Return the client whose :meth:`state` this was."""
-        client, found = cls(terms, name, trusted=trusted), json.loads(state)
-        client._sealing_key, client._masking_key, client._seed = map(bytes.fromhex, found["secrets"])
-        client._step = found["step"]
-        client._roster = {int(other): bytes.fromhex(one) for other, one in found["roster"].items()}
-        client._held = {int(other): bytes.fromhex(one) for other, one in found["held"].items()}
+        client, found = cls(terms, name, trusted=trusted), _ClientState.from_bytes(state)
+        for one in _REMEMBERED:
+            setattr(client, f"_{one}", getattr(found, one))
         return client
 
     def _begin(self, step: int, message: Message | None = None) -> None:
