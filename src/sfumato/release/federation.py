@@ -20,7 +20,7 @@ from sfumato.learners.federated import (
     Federated,
     FederatedClassifier,
     Protection,
-    calibrated,
+    calibrate,
     client_names,
     initial_parameters,
     make_central,
@@ -171,7 +171,7 @@ class Federation:
                 total = add_prices(total, price)
             return rule.fits(total)
 
-        strength = calibrated(
+        strength = calibrate(
             lambda tried: replace(self, strength=tried).round_guarantee(),
             rounds=self.rounds,
             epsilon=self.epsilon,

@@ -7,7 +7,7 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.learners.federated.central_noise import Central as Central
-    from sfumato.learners.federated.central_noise import calibrated as calibrated
+    from sfumato.learners.federated.central_noise import calibrate as calibrate
     from sfumato.learners.federated.central_noise import make_central as make_central
     from sfumato.learners.federated.flower_client import Credential as Credential
     from sfumato.learners.federated.flower_client import PrivacyMod as PrivacyMod
@@ -57,7 +57,7 @@ __all__ = [
     "Protection",
     "Refused",
     "TensorPaper",
-    "calibrated",
+    "calibrate",
     "client_names",
     "federate",
     "grpc_service",
@@ -79,7 +79,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         __name__,
         {
             "Central": "central_noise",
-            "calibrated": "central_noise",
+            "calibrate": "central_noise",
             "make_central": "central_noise",
             "Credential": "flower_client",
             "PrivacyMod": "flower_client",

@@ -78,7 +78,7 @@ from sfumato.mechanisms import known_neighbours, positive, shown
 from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import DELTA, FEDERATED, Claim, Guarantee, Neighbours
 
-__all__ = ["Central", "calibrated", "make_central"]
+__all__ = ["Central", "calibrate", "make_central"]
 
 _TURNS = 44
 _WEAKEST, _STRONGEST = 1e-9, 1e9
@@ -86,7 +86,7 @@ _WEAKEST, _STRONGEST = 1e-9, 1e9
 _CLOSE = 5e-4
 
 
-def calibrated(
+def calibrate(
     guarantee_of: Callable[[float], Guarantee],
     *,
     rounds: int,

@@ -43,7 +43,7 @@ from flwr.common.constant import ErrorCode
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, shapes_of
-from sfumato.learners.federated.protections import Protection, own
+from sfumato.learners.federated.protections import Protection, randomness_of
 from sfumato.learners.federated.rounds import Client, OutOfBudget, Pay
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
@@ -262,7 +262,7 @@ class PrivacyMod:
             made = [] if trained is None or list(trained) != list(record) else _single(trained)
         if shapes_of(made) != shapes_of(received):
             raise BadInput("the client made layers of other names or shapes than were sent.")
-        noise = own(self.randomness, self.name or "", number, {"made": made, "received": received})
+        noise = randomness_of(self.randomness, self.name or "", number, {"made": made, "received": received})
         leaving = protection.protect(made, received, noise)
         if self.answers is not None:
             self.answers.keep(number, leaving)

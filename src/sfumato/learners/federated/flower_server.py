@@ -36,8 +36,8 @@ from sfumato.learners.federated.flower_client import (
     proven_name,
     record_of,
 )
-from sfumato.learners.federated.grpc_grid import GrpcGrid, exchanged
-from sfumato.learners.federated.local_training import Arrays, checked_reply
+from sfumato.learners.federated.grpc_grid import GrpcGrid, exchange
+from sfumato.learners.federated.local_training import Arrays, check_reply
 from sfumato.learners.federated.rounds import Clients, Federated, OutOfBudget, Refused, Replies
 
 __all__ = ["FlowerClients", "make_server_app"]
@@ -106,7 +106,7 @@ class FlowerClients(Clients):
         asked = {node: new_secret() for node in sorted(self._grid.get_node_ids()) if self._may_count(node)}
         messages = [self._message(node, challenge, number, received) for node, challenge in asked.items()]
         self._rounds_of.update(asked.keys())
-        came = exchanged(self._grid, messages, self._timeout)
+        came = exchange(self._grid, messages, self._timeout)
         sent = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         answered = set[int]()
         for reply in sorted(came, key=lambda reply: reply.metadata.src_node_id):
@@ -200,7 +200,7 @@ class FlowerClients(Clients):
                 f"{self._name(node)} sent {length:,} bytes, and no reply has more than {longest:,}."
             )
         arrays = records[0].to_numpy_ndarrays()
-        return self._known[node], checked_reply(arrays, received, client=self._name(node))
+        return self._known[node], check_reply(arrays, received, client=self._name(node))
 
     def _refuse(self, replies: Replies, number: int, node: int, why: str) -> None:
         replies.refused.append(Refused(number, self._name(node), why))

@@ -104,7 +104,7 @@ _SOONEST, _LATEST = 0.05, 1.0
 _Found = TypeVar("_Found")
 
 
-def gathered(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:
+def gather(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:
     """Call each of ``asking`` in a thread of its own; return what was found within ``timeout`` seconds.
 
     Each is given the moment when time is over. What is found later is dropped, and nobody waits for the
@@ -129,7 +129,7 @@ def gathered(asking: Sequence[Callable[[float], _Found | None]], timeout: float 
         return list(found)
 
 
-def exchanged(grid: Grid | GrpcGrid, messages: Sequence[Message], timeout: float | None) -> list[Message]:
+def exchange(grid: Grid | GrpcGrid, messages: Sequence[Message], timeout: float | None) -> list[Message]:
     """Return the replies to ``messages`` that were read within ``timeout`` seconds, at most one to each.
 
     Without a timeout, and over a grid that keeps deadlines by itself, replies are those of the grid.
@@ -141,7 +141,7 @@ def exchanged(grid: Grid | GrpcGrid, messages: Sequence[Message], timeout: float
         partial(_wait, grid, message.metadata.dst_node_id, identifier)
         for message, identifier in zip(messages, identifiers, strict=True)
     ]
-    return gathered(waiting, timeout)
+    return gather(waiting, timeout)
 
 
 def _wait(grid: Grid, node: int, identifier: str, until: float) -> Message | None:
@@ -334,7 +334,7 @@ class GrpcGrid:
             asking.append(partial(self._ask, message, connected.get(message.metadata.dst_node_id), ins))
         # Threads wait for clients, and no more: what Python 3.11 has for the headers of arrays fails now and
         # then in two threads at once (python/cpython#106905).
-        return [_reply(message, answer) for message, answer in gathered(asking, timeout)]
+        return [_reply(message, answer) for message, answer in gather(asking, timeout)]
 
     def _connected(self) -> dict[int, ClientProxy]:
         """Return the clients that are connected now, by node; new ones get the next numbers."""

@@ -118,7 +118,7 @@ _ALSO = {
 }
 
 
-def own(
+def randomness_of(
     randomness: Randomness | None, who: str, round: int, content: Mapping[str, Arrays] | None = None
 ) -> Randomness:
     """Return the randomness of ``who`` in ``round``; no two of a seeded or keyed run share any noise.
@@ -180,8 +180,8 @@ class Protection(ABC):
     def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
         """Return what a client that made ``arrays`` of ``received`` sends.
 
-        ``randomness`` is the client's own in this round (see :func:`own`); the operating system's unless
-        given.
+        ``randomness`` is the client's own in this round (:func:`randomness_of`), unless given the operating
+        system's.
         """
         shapes = shapes_of(received)
         if shapes_of(arrays) != shapes:

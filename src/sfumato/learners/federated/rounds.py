@@ -31,13 +31,13 @@ from sfumato.learners.federated.central_noise import Central
 from sfumato.learners.federated.local_training import (
     Arrays,
     as_layers,
-    checked_reply,
+    check_reply,
     flat_vector,
     make_model,
     put_parameters,
     shapes_of,
 )
-from sfumato.learners.federated.protections import CLIENT, Protection, own
+from sfumato.learners.federated.protections import CLIENT, Protection, randomness_of
 from sfumato.learners.learner import Floats, Learner, Report, checked_features
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
@@ -257,9 +257,9 @@ class ClientsHere(Clients):
                 replies.refused.append(Refused(number, name, said))
                 _log.warning("round %d: %s", number, why, exc_info=error)
             try:
-                noise = own(self._randomness, name, number, {"made": made, "received": received})
+                noise = randomness_of(self._randomness, name, number, {"made": made, "received": received})
                 sent = leaving.protect(made, received, noise)
-                replies.usable[name] = checked_reply(sent, received, client=name)
+                replies.usable[name] = check_reply(sent, received, client=name)
             except BadInput as error:
                 said = str(error) if str(error).startswith(name) else f"{name}: {error}"
                 replies.refused.append(Refused(number, name, said))
@@ -269,7 +269,7 @@ class ClientsHere(Clients):
         return replies
 
 
-def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
+def average_replies(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
     """Return the mean of all replies, in the order of the clients' names."""
     total = np.zeros_like(flat_vector(received))
     for name in sorted(replies):
@@ -310,7 +310,7 @@ def federate(
         raise BadInput(
             f"clients need names, and none of them may be {SERVER!r}; at least one client is needed."
         )
-    first = checked_reply(initial, initial, client="the initial model")
+    first = check_reply(initial, initial, client="the initial model")
     proven = round_guarantee(protection, central, first, len(names))
     made = begun or Federated(first, 0, proven, dict.fromkeys(names, 0))
     before, paid, refused, stopped = made.paid, dict(made.paid), list(made.refused), None
@@ -321,7 +321,9 @@ def federate(
         except OutOfBudget as spent:
             stopped = f"{BEFORE}{number} of {rounds}: {spent}"
             break
-        taken = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
+        taken = names
+        if central is not None:
+            taken = central.sampled(names, randomness_of(randomness, SERVER, -number))
         replies = clients.ask(number, made.arrays, taken)
         refused += replies.refused
         asked = clients.asked()
@@ -330,10 +332,10 @@ def federate(
             stopped = f"{BEFORE}{number} of {rounds}: {replies.spent}"
             break
         if central is not None:
-            noise = own(randomness, SERVER, number, {SERVER: made.arrays, **replies.usable})
+            noise = randomness_of(randomness, SERVER, number, {SERVER: made.arrays, **replies.usable})
             arrays = central.combined(replies.usable, made.arrays, len(names), noise)
         elif replies.usable:
-            arrays = averaged(replies.usable, made.arrays)
+            arrays = average_replies(replies.usable, made.arrays)
         else:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
             break

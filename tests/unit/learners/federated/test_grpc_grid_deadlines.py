@@ -25,7 +25,7 @@ from sfumato.learners.federated.flower_client import (
     make_client_app,
     new_secret,
 )
-from sfumato.learners.federated.grpc_grid import exchanged
+from sfumato.learners.federated.grpc_grid import exchange
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Seeded
@@ -262,6 +262,6 @@ def test_without_a_deadline_and_over_grids_that_keep_them_replies_are_the_grids_
         def send_and_receive(self, messages, *, timeout=None):
             return [(list(messages), timeout)]
 
-    assert exchanged(Own(), ["a"], None) == [(["a"], None)]
-    assert exchanged(Own(), ["a"], 3.0) == [(["a"], 3.0)]
-    assert exchanged(TimedGrid(right), [], 3.0) == []
+    assert exchange(Own(), ["a"], None) == [(["a"], None)]
+    assert exchange(Own(), ["a"], 3.0) == [(["a"], 3.0)]
+    assert exchange(TimedGrid(right), [], 3.0) == []

@@ -12,7 +12,7 @@ from sfumato.learners.federated import (
     Central,
     Protection,
     TensorPaper,
-    calibrated,
+    calibrate,
     make_central,
     make_protection,
 )
@@ -99,7 +99,7 @@ class Method:
         if self.kind == REPORTS:
             each_round = self.epsilon / model.rounds * (1.0 - 2.0**-40)  # sums of ε stay below
             return make_protection("repeated-priv-unit-g", epsilon=each_round, clip=self.clip, each=_REPORT)
-        strength = calibrated(
+        strength = calibrate(
             lambda epsilon: self._gaussian(epsilon).guarantee(model.shapes),
             rounds=model.rounds,
             epsilon=self.epsilon,

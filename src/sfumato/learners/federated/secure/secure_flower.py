@@ -60,12 +60,12 @@ _TERMS = ("clients", "length", "threshold", "bits", "session")
 _log = logging.getLogger(__name__)
 
 
-def asked(stage: str, **values: Any) -> ConfigRecord:
+def stage_record(stage: str, **values: Any) -> ConfigRecord:
     """Return the record with which a server asks for ``stage``."""
     return ConfigRecord({"stage": stage, **values})
 
 
-def told(content: RecordDict) -> ConfigRecord:
+def sum_record(content: RecordDict) -> ConfigRecord:
     """Return the record of a secure sum in ``content``."""
     record = content.config_records.get(RECORD)
     if record is None:
@@ -75,7 +75,7 @@ def told(content: RecordDict) -> ConfigRecord:
     return record
 
 
-def written_terms(terms: SecureSum, rule: Rule) -> dict[str, Any]:
+def terms_values(terms: SecureSum, rule: Rule) -> dict[str, Any]:
     """Return terms and rule as values of a record."""
     return asdict(terms) | asdict(rule)
 
@@ -133,7 +133,7 @@ class SecureSumMod:
         kind = message.metadata.message_type.split(".")[0]
         if kind != MessageType.TRAIN:
             raise BadInput(f"messages of type {kind} are not answered: nothing in a reply would be masked.")
-        record = told(message.content)
+        record = sum_record(message.content)
         stage = record.get("stage")
         if stage == "keys":
             return self._advertised(message, context, record)
@@ -173,7 +173,7 @@ class SecureSumMod:
             )
         client = SecureSumClient(terms, context.node_id, identity=self._identity, trusted=self._trusted)
         answer = client.advertise().to_bytes()
-        kept = ConfigRecord(written_terms(terms, rule))
+        kept = ConfigRecord(terms_values(terms, rule))
         kept["state"] = client.state()
         context.state.config_records[RECORD] = kept
         return _reply(message, answer)
@@ -253,14 +253,14 @@ class SecureRound:
         """Return the messages to send in the place of ``messages``, after keys and shares were exchanged."""
         wanted = {one.metadata.dst_node_id: one for one in messages}
         self._kind = next(iter(wanted.values())).metadata.message_type if wanted else ""
-        terms = asked("keys", **written_terms(self.terms, self.rule))
+        terms = stage_record("keys", **terms_values(self.terms, self.rule))
         self._take(Advertisement, self._exchanged(dict.fromkeys(wanted, terms)))
         roster = self._server.roster()
-        question = asked("shares", message=roster.to_bytes())
+        question = stage_record("shares", message=roster.to_bytes())
         self._take(SealedShares, self._exchanged(dict.fromkeys(roster.keys, question)))
         opened = []
         for name, delivery in self._server.deliveries().items():
-            record = asked("input", message=delivery.to_bytes())
+            record = stage_record("input", message=delivery.to_bytes())
             content = RecordDict({**wanted[name].content, RECORD: record})
             opened.append(self._message(name, content))
         return opened
@@ -269,7 +269,7 @@ class SecureRound:
         """Return the sum of the vectors of :attr:`arrived`, from the replies to what :meth:`opened` made."""
         self._take(MaskedInput, replies)
         request = self._server.request()
-        question = asked("unmasking", message=request.to_bytes())
+        question = stage_record("unmasking", message=request.to_bytes())
         self._take(UnmaskShares, self._exchanged(dict.fromkeys(request.arrived, question)))
         total = self._server.total()
         if isinstance(self.rule, NoiseShare):
@@ -290,7 +290,7 @@ class SecureRound:
                 log(INFO, "secure sum: node %s sent no %s.", name, kind.what)
                 continue
             try:
-                message = kind.from_bytes(cast(bytes, told(reply.content).get("message", b"")))
+                message = kind.from_bytes(cast(bytes, sum_record(reply.content).get("message", b"")))
                 if message.sender != name:
                     raise BadInput(f"node {name} sent {kind.what} in the name of client {message.sender}.")
                 self._server.receive(message)
