@@ -50,7 +50,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sfumato
 from sfumato.errors import BadInput
@@ -367,9 +366,9 @@ class _Run(Kind[RoundPayment]):
         if run is None:
             return self._engine(FederatedRun(terms, self._shares, pay.budgets, waiting, report))
         sums = run.sums(None, report)
-        packed: bytes | NDArray[Any] | None = sums.state
+        packed = sums.state
         while sums.count < (run.resumed or 0):
-            packed = sums(never_drawn)
+            packed = sums(never_drawn).tobytes()
         begun = None if packed is None else unpack_state(packed, terms)
         if begun is not None and (begun.stopped is not None or begun.rounds == terms.rounds):
             return begun
@@ -377,8 +376,8 @@ class _Run(Kind[RoundPayment]):
         def keep(state: Federated) -> None:
             pay.lease()
             packed = pack_state(state)
-            sums(lambda randomness: packed)
-            sums.save(packed.tobytes)
+            sums(lambda randomness: np.frombuffer(packed, np.uint8))
+            sums.save(lambda: packed)
 
         made = self._engine(
             FederatedRun(

@@ -31,6 +31,8 @@ from sfumato.learners.federated import (
     Federated,
     LocalTraining,
     PrivacyMod,
+    layers_from_bytes,
+    layers_to_bytes,
     make_client_app,
     make_server_app,
     refused_message,
@@ -43,10 +45,8 @@ from sfumato.release.federation_engines import (
     ACCEPT,
     FederatedRun,
     never_drawn,
-    pack,
     pack_state,
     training_of,
-    unpack,
     unpack_state,
 )
 from sfumato.release.locations import claimed
@@ -81,7 +81,7 @@ class ClientRun(Checkpoint):
             self.settle()
             self._kept = self.sums(None, silent)
             while self._kept.count < (self.resumed or 0):
-                told, arrays = unpack(self._kept(never_drawn))
+                told, arrays = layers_from_bytes(self._kept(never_drawn).tobytes())
                 self._answers[told["round"]] = arrays
         except BaseException:
             self._held.close()
@@ -97,7 +97,8 @@ class ClientRun(Checkpoint):
 
     def keep(self, number: int, arrays: Arrays) -> None:
         """Keep the answer to round ``number``; it is durable when this returns."""
-        self._kept(lambda randomness: pack({"round": number}, arrays))
+        answer = np.frombuffer(layers_to_bytes({"round": number}, arrays), np.uint8)
+        self._kept(lambda randomness: answer)
         self._answers[number] = arrays
 
 
@@ -171,7 +172,7 @@ def hand_over(folder: Path, made: Federated, patience: float) -> None:
 
     Where that one keeps states, which the file ``kept`` says, this returns when it has kept this one.
     """
-    write_whole(folder / "state", pack_state(made).tobytes())
+    write_whole(folder / "state", pack_state(made))
     kept, until = folder / "kept", time.monotonic() + patience
     while kept.exists() and kept.read_text("utf-8") != str(made.rounds):
         if time.monotonic() > until:
@@ -227,6 +228,6 @@ client_app: ClientApp = app_of_clients(
 )
 server_app: ServerApp = make_server_app(
     _serve,
-    lambda context, made: write_whole(_result(context) / "end", pack_state(made).tobytes()),
+    lambda context, made: write_whole(_result(context) / "end", pack_state(made)),
     lambda context, error: write_whole(_result(context) / "error", str(error).encode("utf-8")),
 )

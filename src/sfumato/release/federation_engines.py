@@ -6,12 +6,10 @@ processes (``federation_processes``). What the last ones need of Flower is impor
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,14 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import private_folder
-from sfumato.learners.federated import Arrays, Federated, LocalTraining, Refused, federate
+from sfumato.learners.federated import (
+    Federated,
+    LocalTraining,
+    Refused,
+    federate,
+    layers_from_bytes,
+    layers_to_bytes,
+)
 from sfumato.noise import Keyed, Randomness
 from sfumato.privacy import Guarantee
 from sfumato.release.client_budget import ClientBudgets, Waiting
@@ -119,21 +124,7 @@ class FederatedRun:
         return self.federate(clients, pay=pay, each_round=each_round or self.keep)
 
 
-def pack(told: Mapping[str, Any], arrays: Arrays) -> NDArray[np.uint8]:
-    """Return JSON values and layers as one array of bytes; :func:`unpack` reads it."""
-    archive = BytesIO()
-    np.savez(archive, np.frombuffer(json.dumps(told).encode(), np.uint8), *arrays)
-    return np.frombuffer(archive.getvalue(), np.uint8)
-
-
-def unpack(packed: bytes | NDArray[np.uint8]) -> tuple[dict[str, Any], Arrays]:
-    """Return what was given to :func:`pack`."""
-    with np.load(BytesIO(bytes(packed)), allow_pickle=False) as archive:
-        told, *arrays = (archive[f"arr_{number}"] for number in range(len(archive.files)))
-    return json.loads(told.tobytes()), arrays
-
-
-def pack_state(made: Federated) -> NDArray[np.uint8]:
+def pack_state(made: Federated) -> bytes:
     """Return the state of a run as bytes; what its terms say is left out."""
     told = {
         "rounds": made.rounds,
@@ -142,12 +133,12 @@ def pack_state(made: Federated) -> NDArray[np.uint8]:
         "stopped": made.stopped,
         "out_of_budget": made.out_of_budget,
     }
-    return pack(told, made.arrays)
+    return layers_to_bytes(told, made.arrays)
 
 
-def unpack_state(packed: bytes | NDArray[np.uint8], terms: Federation) -> Federated:
+def unpack_state(packed: bytes, terms: Federation) -> Federated:
     """Return the state that :func:`pack_state` wrote for a run by ``terms``."""
-    told, arrays = unpack(packed)
+    told, arrays = layers_from_bytes(packed)
     told["refused"] = tuple(Refused(**one) for one in told["refused"])
     return Federated(arrays=arrays, guarantee=terms.round_guarantee(), **told)
 

@@ -10,12 +10,11 @@ package is installed. A client proves its name in every reply; one whose process
 has missed its heartbeats for a minute, and the others go on. The server hands over its state after each round
 (``federation_apps.hand_over``), and goes on when it was kept here.
 
-**gRPC.** The server is in this process, with Flower's older gRPC service, whose client Flower calls
-deprecated. Each client is ``python -m sfumato.release.federation_processes FILE``, which connects to it and
-answers until it is ended. FILE holds JSON: ``server``, the address to connect to; ``secret``; ``federation``,
-the terms of the run; ``place``, where the client stands, as the configuration of a SuperNode would say it.
-Who connects without a secret is no client (``grpc_grid``). A client whose process dies is noticed when its
-connection closes, which is at once.
+**gRPC.** The server is in this process. Each client is ``python -m sfumato.release.federation_processes
+FILE``, which connects to it and answers until it is ended. FILE holds JSON: ``server``, the address to
+connect to; ``secret``; ``federation``, the terms of the run; ``place``, where the client stands, as the
+configuration of a SuperNode would say it. Who connects without a secret is no client (``grpc_grid``). A
+client whose process dies is noticed when its connection closes, which is at once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from types import TracebackType
 from typing import IO, Self
 
 from flwr.app import Context, RecordDict
-from flwr.client import start_client
 from grpc import RpcError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
@@ -44,8 +42,8 @@ from sfumato.learners.federated import (
     QUIET,
     Credential,
     Federated,
-    GrpcClient,
     GrpcGrid,
+    answer_server,
     grpc_service,
     new_secret,
 )
@@ -227,7 +225,7 @@ def run_processes(federated: FederatedRun) -> Federated:
         result.mkdir()
         write_whole(result / "kept", b"")
         if federated.begun is not None:
-            write_whole(result / "begun", pack_state(federated.begun).tobytes())
+            write_whole(result / "begun", pack_state(federated.begun))
         secrets = {name: new_secret() for name in terms.names}
         own = {} if federated.noise is None else {SERVER: federated.noise.commitment(b"server")}
         _write_private(folder / "secrets.json", json.dumps(secrets | own))
@@ -345,9 +343,8 @@ def main(file: str) -> int:
     told = json.loads(Path(file).read_text("utf-8"))
     config, place = {TERMS: told[TERMS]}, told["place"]
     context = Context(run_id=0, node_id=0, node_config=place, state=RecordDict(), run_config=config)
-    client = GrpcClient(client_app, context, Credential(place["name"], told["secret"]))
     try:
-        start_client(server_address=told["server"], client=client, insecure=True, max_retries=0)
+        answer_server(told["server"], client_app, context, Credential(place["name"], told["secret"]))
     except RpcError:
         return 1
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import stat
 import sys
@@ -19,8 +20,6 @@ pytest.importorskip("torch")
 pytest.importorskip("flwr")
 
 import grpc
-from flwr.client import Client, start_client
-from flwr.common import Code, FitRes, GetPropertiesRes, Status
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import Credential, new_secret
@@ -182,34 +181,23 @@ def _cut():
     raise KeyboardInterrupt
 
 
-class Stranger(Client):
-    """A process of the same machine that found the port: it says that it is client-1, and brings a model."""
-
-    def __init__(self):
-        self.trained = []
-
-    def get_properties(self, ins):
-        return GetPropertiesRes(Status(Code.OK, ""), Credential("client-1", new_secret()).answer("guessed"))
-
-    def fit(self, ins):
-        self.trained.append(ins)
-        return FitRes(Status(Code.OK, ""), ins.parameters, 1, {"name": "client-1"})
-
-
 def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatch):
-    stranger, dropped = Stranger(), []
+    """A process of the same machine that found the port, says that it is client-1, and would send a model."""
+    heard = []
 
     def look(stage, share):
-        if stage.startswith("starting clients (0 of 2") and not dropped:
-            address = json.loads(Path(started[0].args[-1]).read_text())["server"]
-            with pytest.raises(grpc.RpcError) as hung_up:
-                start_client(server_address=address, client=stranger, insecure=True, max_retries=0)
-            dropped.append(hung_up)
+        if stage.startswith("starting clients (0 of 2") and not heard:
+            address, sent = json.loads(Path(started[0].args[-1]).read_text())["server"], queue.SimpleQueue()
+            with grpc.insecure_channel(address) as channel:
+                for asked in channel.stream_stream("/sfumato.Federation/Join")(iter(sent.get, None)):
+                    heard.append(asked)
+                    sent.put(json.dumps(Credential("client-1", new_secret()).answer("guessed")).encode())
+                sent.put(None)
 
     monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
     made = run(shares, report=look)
-    assert len(dropped) == 1
-    assert (made.rounds, made.refused, stranger.trained) == (3, (), [])
+    assert len(heard) == 1  # it was asked who it is, and nothing else
+    assert (made.rounds, made.refused) == (3, ())
 
 
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
@@ -237,10 +225,3 @@ def test_children_end_with_an_interrupt_too(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert children[0].returncode == -signal.SIGTERM
-
-
-def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
-    monkeypatch.delitem(sys.modules, "sfumato.release.federation_processes", raising=False)
-    monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
-    with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
-        run(shares)

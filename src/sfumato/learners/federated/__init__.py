@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_client import refused_message as refused_message
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
-    from sfumato.learners.federated.grpc_grid import GrpcClient as GrpcClient
     from sfumato.learners.federated.grpc_grid import GrpcGrid as GrpcGrid
+    from sfumato.learners.federated.grpc_grid import answer_server as answer_server
     from sfumato.learners.federated.grpc_grid import grpc_service as grpc_service
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
+    from sfumato.learners.federated.local_training import layers_from_bytes as layers_from_bytes
+    from sfumato.learners.federated.local_training import layers_to_bytes as layers_to_bytes
     from sfumato.learners.federated.local_training import put_parameters as put_parameters
     from sfumato.learners.federated.protections import CLIENT as CLIENT
     from sfumato.learners.federated.protections import PROTECTIONS as PROTECTIONS
@@ -49,7 +51,6 @@ __all__ = [
     "Federated",
     "FederatedClassifier",
     "FlowerClients",
-    "GrpcClient",
     "GrpcGrid",
     "LocalTraining",
     "OutOfBudget",
@@ -57,11 +58,14 @@ __all__ = [
     "Protection",
     "Refused",
     "TensorPaper",
+    "answer_server",
     "calibrate",
     "client_names",
     "federate",
     "grpc_service",
     "initial_parameters",
+    "layers_from_bytes",
+    "layers_to_bytes",
     "make_central",
     "make_client_app",
     "make_protection",
@@ -88,12 +92,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refused_message": "flower_client",
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
-            "GrpcClient": "grpc_grid",
             "GrpcGrid": "grpc_grid",
+            "answer_server": "grpc_grid",
             "grpc_service": "grpc_grid",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
             "initial_parameters": "local_training",
+            "layers_from_bytes": "local_training",
+            "layers_to_bytes": "local_training",
             "put_parameters": "local_training",
             "CLIENT": "protections",
             "PROTECTIONS": "protections",

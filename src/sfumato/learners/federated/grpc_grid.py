@@ -1,7 +1,4 @@
-"""Messages to clients and back, with a deadline: over any Flower grid, and over Flower's gRPC service.
-
-The service (``flwr.server.superlink.fleet.grpc_bidi``) is older than messages, and Flower calls its client
-deprecated; but it knows at once when a client is gone, and starts no process for a message.
+"""Messages to clients and back, with a deadline: over any Flower grid, and over gRPC to processes.
 
 **Deadlines.** Every client is waited for by itself, up to one public deadline. Flower's own HTTP grid reads
 all replies in one thread: while it reads a long one, time runs out for the others, and one that cannot be
@@ -9,66 +6,40 @@ read raises an exception in the place of all. Here a thread of its own asks for 
 that what one of them sends, or when, decides about no other one: a reply counts if it was read completely by
 the deadline, and one that cannot be read is no reply.
 
-**Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
-for a name and a proof of it (``flower_client``). A process that proves nothing is no client: it is
-disconnected, and never asked to train.
+**gRPC.** A client holds one stream open, so that its end is known at once, and no message needs a new
+process. What goes over it is bytes: first a challenge of the server and the answer of the client, then
+questions and answers in turn, each of them JSON values and layers (``layers_to_bytes``). So layers keep their
+order, types and shapes, and lose their names; a reply is its one record of arrays, or a reason why there is
+none; and nothing but training is asked.
 
-**Messages.** The service knows parameters (the bytes of ``numpy.save``, never pickled), a configuration of
-single values, a status and metrics. So layers keep their order, types and shapes, and lose their names; a
-reply is its one record of arrays; and an error is a status that is not OK, with its reason.
+**Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
+for a name and a proof of it (``flower_client``). A process that proves nothing in time, or a name that was
+proven before, is no client: it is disconnected, and never asked to train. A name is given to one connection
+in a run.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from logging import WARNING
-from threading import Condition, Lock, Thread
-from typing import TypeVar
+from queue import SimpleQueue
+from threading import Condition, Lock, Thread, Timer
+from typing import Any, TypeVar
 
-import numpy as np
-from flwr.app import (
-    DEFAULT_TTL,
-    ArrayRecord,
-    ConfigRecord,
-    Context,
-    Error,
-    Message,
-    Metadata,
-    MetricRecord,
-    RecordDict,
-)
+import grpc  # type: ignore[import-untyped]
+from flwr.app import DEFAULT_TTL, ConfigRecord, Context, Error, Message, Metadata, MetricRecord, RecordDict
 from flwr.app.message import make_message
-from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import (
-    GRPC_MAX_MESSAGE_LENGTH,
-    Code,
-    EvaluateIns,
-    EvaluateRes,
-    FitIns,
-    FitRes,
-    GetParametersIns,
-    GetParametersRes,
-    GetPropertiesIns,
-    GetPropertiesRes,
-    Parameters,
-    Scalar,
-    Status,
-    bytes_to_ndarray,
-    ndarrays_to_parameters,
-    now,
-)
+from flwr.common import now
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
-from flwr.server import ClientManager, SimpleClientManager
-from flwr.server.client_proxy import ClientProxy
-from flwr.server.superlink.fleet.grpc_bidi.grpc_bridge import GrpcBridgeClosed
-from flwr.server.superlink.fleet.grpc_bidi.grpc_client_proxy import GrpcClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore import log
 from flwr.supercore.task_identity import TaskIdentity
@@ -76,7 +47,6 @@ from flwr.supercore.task_identity import TaskIdentity
 from sfumato.errors import BadInput
 from sfumato.learners.federated.flower_client import (
     ARRAYS,
-    CHALLENGE,
     CONFIG,
     METRICS,
     Credential,
@@ -84,19 +54,18 @@ from sfumato.learners.federated.flower_client import (
     proven_name,
     record_of,
 )
+from sfumato.learners.federated.local_training import layers_from_bytes, layers_to_bytes
 
-__all__ = ["GrpcClient", "GrpcGrid", "grpc_service"]
+__all__ = ["GrpcGrid", "answer_server", "grpc_service"]
 
-_NUMPY = "numpy.ndarray"
-_Answer = tuple[Message, FitRes | Error]
-_NUMBERS = "fiub"
-_SCALARS = (bool, int, float, str, bytes)
-_UNANSWERED = "only training is answered: nothing in another reply would be protected."
+_SERVICE, _JOIN = "sfumato.Federation", "Join"
 _FAILED = "the client's app failed; why is not told, since that may speak of its records."
-_log = logging.getLogger(__name__)
-_GONE = "its connection was closed before it answered."
+_ABSENT, _GONE = "it is not connected.", "its connection was closed before it answered."
+_BUSY = "it is still at work on an earlier message."
 # Connections of others that do not keep clients from connecting, until they are told to go.
 _STRANGERS = 16
+_log = logging.getLogger(__name__)
+_Answer = tuple[Message, bytes | Error]
 
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
@@ -160,60 +129,24 @@ def _wait(grid: Grid, node: int, identifier: str, until: float) -> Message | Non
     return None
 
 
-class Admission(SimpleClientManager):
-    """Flower's clients by their names, each from when it has proven to know the secret of its name.
-
-    ``known`` holds the secrets by name. Who proves nothing within ``patience`` seconds, or proves a name that
-    was proven before, is disconnected: a name is given to one connection in a run.
-    """
-
-    def __init__(self, known: Mapping[str, str], patience: float) -> None:
-        super().__init__()
-        self._known, self._patience = dict(known), patience
-        self._one = Lock()
-
-    def register(self, client: ClientProxy) -> bool:
-        """Ask ``client`` who it is; it counts when it has answered."""
-        assert isinstance(client, GrpcClientProxy)  # what the service makes for a connection
-        Thread(target=self._ask, args=(client,), daemon=True).start()
-        return True
-
-    def _ask(self, client: GrpcClientProxy) -> None:
-        challenge = new_secret()
-        try:
-            answer = client.get_properties(GetPropertiesIns({CHALLENGE: challenge}), self._patience, None)
-        except Exception:  # it hung up, took too long, or sent bytes that Flower stumbles over
-            client.bridge.close()
-            return
-        with self._one:
-            said = answer.properties if answer.status.code == Code.OK else {}
-            name = proven_name(said, challenge, self._known)
-            if name is not None:
-                del self._known[name]
-        if name is None:
-            client.bridge.close()
-            return
-        client.cid = name
-        super().register(client)
-
-
-def fit_ins_of(message: Message) -> FitIns:
-    """Return a message of type train as the service carries it to a client."""
+def question_of(message: Message) -> bytes:
+    """Return a message of type train as bytes for a client."""
     kind = message.metadata.message_type
     if kind != "train":
         raise BadInput(f"messages of type {kind} are not sent: clients answer those of type train alone.")
-    config: dict[str, Scalar] = {}
+    config: dict[str, Any] = {}
     for record in message.content.config_records.values():
-        for key, value in record.items():
-            if not isinstance(value, _SCALARS):
-                raise BadInput(f"{key!r} in the configuration is a list: only single values are carried.")
-            config[key] = value
-    return FitIns(_parameters(message), config)
+        config |= dict(record)
+    try:
+        return layers_to_bytes({CONFIG: config}, _layers(message))
+    except TypeError:
+        raise BadInput("a configuration holds bytes: text and numbers are carried.") from None
 
 
-def message_of(ins: FitIns) -> Message:
+def message_of(question: bytes) -> Message:
     """Return what arrived at a client as the message that its app is to answer."""
-    content = RecordDict({ARRAYS: _record(ins.parameters), CONFIG: ConfigRecord({**ins.config})})
+    told, layers = layers_from_bytes(question)
+    content = RecordDict({ARRAYS: record_of(layers), CONFIG: ConfigRecord(told[CONFIG])})
     metadata = Metadata(
         run_id=0,
         message_id=uuid.uuid4().hex,
@@ -228,179 +161,186 @@ def message_of(ins: FitIns) -> Message:
     return make_message(metadata, content)
 
 
-def refusing(why: str) -> FitRes:
-    """Return an answer without parameters that says ``why``."""
-    return FitRes(Status(Code.FIT_NOT_IMPLEMENTED, why), Parameters([], _NUMPY), 0, {})
+def answer_of(app: ClientApp, context: Context, question: bytes) -> bytes:
+    """Return the layers that ``app`` answers with and nothing else, or why there are none."""
+    try:
+        reply = app(message_of(question), context)
+        if not reply.has_error():
+            return layers_to_bytes({"error": None}, _layers(reply))
+        why = reply.error.reason or "the client gave no reason."
+    except Exception:
+        _log.exception("the app failed, and the server is told that it did")
+        why = _FAILED
+    return layers_to_bytes({"error": why}, [])
 
 
-def _parameters(message: Message) -> Parameters:
+def reply_of(message: Message, answer: bytes | Error) -> Message:
+    """Return what came as a reply to ``message``, an error where it cannot be read."""
+    if isinstance(answer, bytes):
+        try:
+            told, layers = layers_from_bytes(answer)
+            if told.get("error") is None:
+                metrics = MetricRecord({"num-examples": 1})
+                return Message(RecordDict({ARRAYS: record_of(layers), METRICS: metrics}), reply_to=message)
+            answer = Error(ErrorCode.MOD_FAILED_PRECONDITION, str(told["error"]))
+        except BadInput as error:
+            answer = Error(ErrorCode.UNKNOWN, str(error))
+    return Message(answer, reply_to=message)
+
+
+def _layers(message: Message) -> list[Any]:
     records = list(message.content.array_records.values())
     if len(records) != 1:
         raise BadInput(f"a message holds {len(records)} records of arrays: one is carried.")
-    return ndarrays_to_parameters(records[0].to_numpy_ndarrays())
+    return records[0].to_numpy_ndarrays()
 
 
-def _record(parameters: Parameters) -> ArrayRecord:
-    if parameters.tensor_type != _NUMPY:
-        raise BadInput(f"parameters came as {parameters.tensor_type!r}: {_NUMPY!r} is needed.")
-    arrays = []
-    for number, tensor in enumerate(parameters.tensors, 1):
-        try:
-            array = bytes_to_ndarray(tensor)
-        except Exception:  # NumPy's reader has many ways to say that bytes are no array
-            raise BadInput(f"the bytes of layer {number} are no array that can be read.") from None
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in _NUMBERS:
-            raise BadInput(f"the bytes of layer {number} are no array of numbers.")
-        arrays.append(array)
-    return record_of(arrays)
+class _Connection:
+    """The stream of one client: one question at a time, and its answer, None where the stream has ended."""
 
+    def __init__(self) -> None:
+        self.questions, self.answers = SimpleQueue[bytes | None](), SimpleQueue[bytes | None]()
+        self.busy = Lock()
 
-class GrpcClient(Client):
-    """Answers what it is asked to train with ``app``, for ``flwr.client.start_client``.
-
-    ``context`` is the client's own and kept over all rounds, so that each of them is answered once. An app
-    that raises is answered for with one fixed sentence, since its exception may speak of records. With a
-    ``credential`` the client proves its name to a server that asks for it (see ``grpc_admission``); every
-    other kind of question is refused.
-    """
-
-    def __init__(self, app: ClientApp, context: Context, credential: Credential | None = None) -> None:
-        self._app, self._context, self._credential = app, context, credential
-
-    def fit(self, ins: FitIns) -> FitRes:
-        """Return the parameters that the app answers with and nothing else, or why there are none."""
-        try:
-            message = message_of(ins)
-        except BadInput as error:
-            return refusing(str(error))
-        try:
-            reply = self._app(message, self._context)
-            if reply.has_error():
-                return refusing(reply.error.reason or "the client gave no reason.")
-            return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
-        except Exception:
-            _log.exception("the app failed, and the server is told that it did")
-            return refusing(_FAILED)
-
-    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
-        """Refuse: what the model does on the client's records is not protected."""
-        return EvaluateRes(Status(Code.EVALUATE_NOT_IMPLEMENTED, _UNANSWERED), 0.0, 0, {})
-
-    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
-        """Refuse: parameters leave only as a reply to training."""
-        return GetParametersRes(
-            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], _NUMPY)
-        )
-
-    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
-        """Return the client's public name, proven by its credential; a refusal of every other question."""
-        challenge = ins.config.get(CHALLENGE)
-        if self._credential is not None and isinstance(challenge, str):
-            return GetPropertiesRes(Status(Code.OK, ""), {**self._credential.answer(challenge)})
-        return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self.questions.put(None)
+        self.answers.put(None)
 
 
 class GrpcGrid:
-    """Sends to the clients that ``clients`` manages, each of which is a node.
+    """The clients that have proven one of the names of ``secrets``: nodes 1, 2, … in the order of these.
 
-    Those that it manages under one of ``names`` are the nodes 1, 2, … in the order of the names; others get
-    the numbers after these in the order of their appearance.
-
-    A client that is gone, and a node that never was, answer at once that the node is unavailable. What cannot
-    be read in a reply becomes an error in a sentence.
+    Who proves nothing within ``patience`` seconds is disconnected. A client that is gone, and a node that
+    never was, answer at once that the node is unavailable. What cannot be read in a reply becomes an error in
+    a sentence.
     """
 
-    def __init__(self, clients: ClientManager, names: Sequence[str] = ()) -> None:
-        self._clients = clients
-        self._nodes = {name: node for node, name in enumerate(names, 1)}
-        self.names = {node: name for name, node in self._nodes.items()}
-        self._gone: set[str] = set()
+    def __init__(self, secrets: Mapping[str, str], patience: float) -> None:
+        self.names = dict(enumerate(secrets, 1))
+        self._secrets, self._patience = dict(secrets), patience
+        self._connected: dict[int, _Connection] = {}
         self._one = Lock()
 
     def get_node_ids(self) -> list[int]:
         """Return the nodes that are connected now, in the order of their numbers."""
-        return sorted(self._connected())
+        with self._one:
+            return sorted(self._connected)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Return the replies that come within ``timeout`` seconds."""
-        connected, asking = self._connected(), list[Callable[[float], _Answer]]()
+        asking = list[Callable[[float], _Answer]]()
         for message in messages:
             message.metadata.__dict__["_message_id"] = uuid.uuid4().hex
-            ins: FitIns | Error
+            question: bytes | Error
             try:
-                ins = fit_ins_of(message)
+                question = question_of(message)
             except BadInput as error:
-                ins = Error(ErrorCode.UNKNOWN, str(error))
-            asking.append(partial(self._ask, message, connected.get(message.metadata.dst_node_id), ins))
+                question = Error(ErrorCode.UNKNOWN, str(error))
+            asking.append(partial(self._ask, message, question))
         # Threads wait for clients, and no more: what Python 3.11 has for the headers of arrays fails now and
         # then in two threads at once (python/cpython#106905).
-        return [_reply(message, answer) for message, answer in gather(asking, timeout)]
+        return [reply_of(message, answer) for message, answer in gather(asking, timeout)]
 
-    def _connected(self) -> dict[int, ClientProxy]:
-        """Return the clients that are connected now, by node; new ones get the next numbers."""
-        found = {}
+    def _ask(self, message: Message, question: bytes | Error, until: float) -> _Answer:
+        """Return the answer of the client, or a reason why there is none."""
         with self._one:
-            for name, proxy in self._clients.all().copy().items():
-                node = self._nodes.setdefault(name, len(self._nodes) + 1)
-                if name not in self._gone:
-                    found[node] = proxy
-        return found
-
-    def _ask(self, message: Message, proxy: ClientProxy | None, ins: FitIns | Error, until: float) -> _Answer:
-        """Return the answer of the client behind ``proxy``, or a reason why there is none."""
-        if isinstance(ins, Error):
-            return message, ins
-        if proxy is None:
-            return message, Error(ErrorCode.NODE_UNAVAILABLE, "it is not connected.")
-        try:
-            return message, proxy.fit(ins, message.metadata.ttl, None)
-        except GrpcBridgeClosed:
-            with self._one:
-                self._gone.add(proxy.cid)
+            connection = self._connected.get(message.metadata.dst_node_id)
+        if isinstance(question, Error):
+            return message, question
+        if connection is None:
+            return message, Error(ErrorCode.NODE_UNAVAILABLE, _ABSENT)
+        if not connection.busy.acquire(blocking=False):
+            return message, Error(ErrorCode.UNKNOWN, _BUSY)
+        connection.questions.put(question)
+        answer = connection.answers.get()  # also one that comes too late: the next question waits for it
+        if answer is None:
             return message, Error(ErrorCode.NODE_UNAVAILABLE, _GONE)
-        except Exception as error:  # whatever Flower stumbles over in bytes that came from outside
-            return message, Error(ErrorCode.UNKNOWN, f"the exchange failed with {type(error).__name__}.")
+        connection.busy.release()
+        return message, answer
 
+    def join(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Serve one stream: ask who it is, then pass questions and answers on until it ends."""
+        challenge, in_time = new_secret(), Timer(self._patience, context.cancel)
+        in_time.start()
+        try:
+            yield challenge.encode()
+            said = json.loads(next(answers))
+        except Exception:  # it hung up, took too long, or sent other bytes
+            return
+        finally:
+            in_time.cancel()
+        connection = _Connection()
+        node = self._admit(said, challenge, connection)
+        if node is None:
+            return
+        if not context.add_callback(partial(self._leave, node, connection)):
+            self._leave(node, connection)
+        for question in iter(connection.questions.get, None):
+            yield question
+            try:
+                connection.answers.put(next(answers))
+            except Exception:  # it hung up, or sent more than is read
+                return
 
-def _reply(message: Message, answer: FitRes | Error) -> Message:
-    """Return what came as a reply to ``message``, an error where it cannot be read."""
-    if isinstance(answer, Error):
-        return Message(answer, reply_to=message)
-    if answer.status.code != Code.OK:
-        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, answer.status.message), reply_to=message)
-    try:
-        content = RecordDict({ARRAYS: _record(answer.parameters), METRICS: MetricRecord({"num-examples": 1})})
-    except BadInput as error:
-        return Message(Error(ErrorCode.UNKNOWN, str(error)), reply_to=message)
-    return Message(content, reply_to=message)
+    def _admit(self, said: object, challenge: str, connection: _Connection) -> int | None:
+        """Return the node of the client that ``said`` proves to be; None where it proves to be none."""
+        with self._one:
+            name = proven_name(said, challenge, self._secrets) if isinstance(said, dict) else None
+            if name is None:
+                return None
+            del self._secrets[name]
+            (node,) = (node for node, one in self.names.items() if one == name)
+            self._connected[node] = connection
+            return node
+
+    def _leave(self, node: int, connection: _Connection) -> None:
+        with self._one:
+            self._connected.pop(node, None)
+        connection.close()
 
 
 @contextmanager
 def grpc_service(secrets: Mapping[str, str], patience: float, longest: int) -> Iterator[tuple[str, GrpcGrid]]:
-    """Flower's service on a free port of this machine: its address, and the grid of its clients.
+    """A service on a free port of this machine, without encryption: its address, and the grid of its clients.
 
     ``secrets`` are those of the clients by name, who have ``patience`` seconds to prove their names. Messages
     have at most ``longest`` bytes. Those that are made in the block are the server's.
     """
-    try:
-        from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
-    except ImportError as missing:
-        raise BadInput(
-            f"`engine='grpc'` needs Flower's older gRPC service, which this flwr does not have: {missing}.",
-            parameter="engine",
-        ) from None
-    admission = Admission(secrets, patience)
-    server = start_grpc_server(
-        admission,
-        "127.0.0.1:0",
-        max_concurrent_workers=len(secrets) + _STRANGERS,
-        max_message_length=min(longest, GRPC_MAX_MESSAGE_LENGTH),
-    )
+    grid = GrpcGrid(secrets, patience)
+    # One process holds the port: no other one may listen on it too.
+    options = [*_lengths(longest), ("grpc.so_reuseport", 0)]
+    server = grpc.server(ThreadPoolExecutor(len(secrets) + _STRANGERS), options=options)
+    methods = {_JOIN: grpc.stream_stream_rpc_method_handler(grid.join)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
     try:
         with as_server():
-            yield server.bound_address, GrpcGrid(admission, list(secrets))
+            yield f"127.0.0.1:{port}", grid
     finally:
         server.stop(None).wait()
+
+
+def answer_server(address: str, app: ClientApp, context: Context, credential: Credential) -> None:
+    """Prove the name of ``credential`` to the server at ``address``, and answer until it ends the stream.
+
+    ``context`` is the client's own and kept over all rounds. Raises ``grpc.RpcError`` where the server ends
+    in another way.
+    """
+    with grpc.insecure_channel(address, options=_lengths(-1)) as channel:
+        answers = SimpleQueue[bytes | None]()
+        questions = channel.stream_stream(f"/{_SERVICE}/{_JOIN}")(iter(answers.get, None))
+        try:
+            answers.put(json.dumps(credential.answer(next(questions).decode())).encode())
+            for question in questions:
+                answers.put(answer_of(app, context, question))
+        finally:
+            answers.put(None)
+
+
+def _lengths(longest: int) -> list[tuple[str, int]]:
+    return [(f"grpc.max_{way}_message_length", longest) for way in ("send", "receive")]
 
 
 @contextmanager

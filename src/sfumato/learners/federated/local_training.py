@@ -6,8 +6,10 @@ layer. Models are chosen by name; all of their shape is public.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,19 @@ from sfumato.errors import BadInput
 from sfumato.learners.learner import as_array
 from sfumato.mechanisms import positive, shown
 
-__all__ = ["Arrays", "LocalTraining", "initial_parameters", "put_parameters"]
+__all__ = [
+    "Arrays",
+    "LocalTraining",
+    "initial_parameters",
+    "layers_from_bytes",
+    "layers_to_bytes",
+    "put_parameters",
+]
 
 Arrays = list[NDArray[np.float32]]
 Shapes = Sequence[tuple[int, ...]]
 
+_NUMBERS = "fiub"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -83,6 +93,28 @@ def check_reply(arrays: Sequence[Any], like: Sequence[NDArray[Any]], *, client: 
             )
         made.append(single)
     return made
+
+
+def layers_to_bytes(told: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Return JSON values and arrays as bytes, for another process or the disk."""
+    written = BytesIO()
+    for array in (np.frombuffer(json.dumps(told).encode(), np.uint8), *arrays):
+        np.save(written, array, allow_pickle=False)
+    return written.getvalue()
+
+
+def layers_from_bytes(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """Return what was given to :func:`layers_to_bytes`; other bytes are refused, and nothing is unpickled."""
+    source, found = BytesIO(data), list[NDArray[Any]]()
+    try:
+        while source.tell() < len(data):
+            found.append(np.lib.format.read_array(source, allow_pickle=False))
+        told = json.loads(found[0].tobytes())
+        if not isinstance(told, dict) or any(array.dtype.kind not in _NUMBERS for array in found):
+            raise ValueError
+    except Exception:  # NumPy's reader has many ways to say that bytes are no array
+        raise BadInput("the bytes hold no layers of numbers that can be read.") from None
+    return told, found[1:]
 
 
 def read_parameters(model: nn.Module) -> Arrays:
