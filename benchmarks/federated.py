@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,18 +21,20 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message
+from flwr.serverapp import Grid
 from flwr.simulation import run_simulation
 
 from sfumato.learners.federated import (
     Federated,
+    FlowerClients,
+    LocalTraining,
     PrivacyMod,
-    PrivateAverage,
+    federate,
     make_client_app,
     make_server_app,
-    round_of,
 )
 from sfumato.ledger import Ledger
-from sfumato.release import ClientBudgets, Federation, kept_training, write_records
+from sfumato.release import ClientBudgets, Federation
 from timing import Row, interleaved
 
 CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5
@@ -97,26 +99,27 @@ def _times(file: Path) -> list[float]:
     ends: list[float] = []
     made: list[Federated] = []
     with TemporaryDirectory() as folder:
-        files = write_records(shares, Path(folder))
+        for name, (features, marks) in shares.items():
+            np.savez(f"{folder}/{name}.npz", X=features, y=marks)
         budgets = ClientBudgets("mnist", f"sqlite:///{folder}/budget.db", "run")
         with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
             for name in terms.names:
                 ledger.open(f"mnist/{name}", EPSILON, DELTA, "client")
-        server = make_server_app(
-            lambda context: PrivateAverage(
-                terms.names,
+
+        def serve(context: Context, grid: Grid) -> Federated:
+            return federate(
+                FlowerClients(grid, terms.names, rounds=terms.rounds, timeout=None),
                 terms.initial,
                 terms.protection(),
                 rounds=terms.rounds,
-                timeout=None,
-                each_round=lambda number, arrays: ends.append(time.perf_counter()),
-            ),
-            lambda context, result: made.append(result),
-        )
+                each_round=lambda state: ends.append(time.perf_counter()),
+            )
+
+        server = make_server_app(serve, lambda context, result: made.append(result))
         logging.getLogger("flwr").setLevel(logging.ERROR)
         run_simulation(
             server,
-            _clients(terms, {name: str(path) for name, path in files.items()}, budgets),
+            _clients(terms, folder, budgets),
             num_supernodes=CLIENTS,
             backend_config={
                 "init_args": {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False},
@@ -128,15 +131,20 @@ def _times(file: Path) -> list[float]:
     return np.diff(ends)[1:].tolist()
 
 
-def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -> Any:
+@lru_cache(maxsize=CLIENTS)
+def _training(text: str, name: str, folder: str) -> LocalTraining:
+    """The training of one client, kept for the next round."""
+    terms = Federation.from_json(text)
+    with np.load(f"{folder}/{name}.npz") as held:
+        return LocalTraining(terms.classifier().make, held["X"], held["y"], rate=terms.rate)
+
+
+def _clients(terms: Federation, folder: str, budgets: ClientBudgets) -> Any:
     """The app of the clients; they protect what they send in odd rounds."""
     text = terms.to_json()
 
     def name_of(context: Context) -> str:
         return terms.names[int(context.node_config["partition-id"])]
-
-    def training(context: Context) -> Any:
-        return kept_training(text, name_of(context), files[name_of(context)])
 
     def mod_of(context: Context) -> Any:
         name = name_of(context)
@@ -147,12 +155,12 @@ def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -
         private = PrivacyMod(terms.protection(), name=name, pay=pay)
 
         def mod(message: Message, context: Context, call_next: Any) -> Message:
-            odd = round_of(message)[0] % 2
+            odd = int(message.content.config_records["config"]["server-round"]) % 2
             return private(message, context, call_next) if odd else call_next(message, context)
 
         return mod
 
-    return make_client_app(training, mod_of)
+    return make_client_app(lambda context: _training(text, name_of(context), folder), mod_of)
 
 
 if __name__ == "__main__":

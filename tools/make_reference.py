@@ -31,9 +31,7 @@ def page(classes: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
     rows = [(getattr(imported(module), name), kinds) for module, name, kinds in classes]
     sections: dict[str, Callable[[Row], bool]] = {
         "media": lambda row: ".media." in row[0].__module__,
-        "tensors": lambda row: (
-            bool(_TENSORS & {*row[0].units}) or row[0].__module__.endswith("tensors")
-        ),
+        "tensors": lambda row: bool(_TENSORS & {*row[0].units}) or row[0].__module__.endswith("tensors"),
         "records": lambda row: True,
     }
     tables: dict[str, str] = {}

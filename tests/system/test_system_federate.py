@@ -300,7 +300,7 @@ def test_over_grpc_a_key_pressed_ends_the_clients_too(executable, heeding, archi
     _, said = process.communicate(timeout=60.0)
     assert process.returncode == 130
     assert b"Traceback" not in said
-    assert not [pid for pid in clients if "federation_grpc" in _command(pid)]
+    assert not [pid for pid in clients if "federation_processes" in _command(pid)]
     assert not Path("model").exists()
 
 
@@ -347,7 +347,7 @@ def _of_run(place: Path) -> list[int]:
 
 def _under_way(place: Path) -> bool:
     """Whether both clients of the run in ``place`` have begun."""
-    return sum("federation_grpc" in _command(pid) for pid in _of_run(place)) >= 2
+    return sum("federation_processes" in _command(pid) for pid in _of_run(place)) >= 2
 
 
 def _processes() -> list[int]:
@@ -371,7 +371,7 @@ def _parent(pid: int) -> int:
 def _started(by: int | None = None) -> list[int]:
     """The processes of Flower, and of clients, that this process or another one has started."""
     ours = [pid for pid in _processes() if _parent(pid) == (by or os.getpid())]
-    return [p for p in ours if any(name in _command(p) for name in ("flower-super", "federation_grpc"))]
+    return [p for p in ours if any(name in _command(p) for name in ("flower-super", "federation_processes"))]
 
 
 def _client(name: str, engine: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ NOT_SENTENCES = {
     "errors.py",
     "learners/backbones.py",
     "release/file_audit.py",
-    "release/federation_engines.py",
+    "release/federation_processes.py",
     "serve/grpc/generate.py",
 }
 

@@ -12,13 +12,10 @@ if TYPE_CHECKING:
     from sfumato.release.catalogue import LEARNERS as LEARNERS
     from sfumato.release.catalogue import METHODS as METHODS
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
-    from sfumato.release.client_budget import Waiting as Waiting
     from sfumato.release.engines import opened_engine as opened_engine
     from sfumato.release.federation import FederatedModel as FederatedModel
     from sfumato.release.federation import Federation as Federation
     from sfumato.release.federation import FederationPlan as FederationPlan
-    from sfumato.release.federation_apps import kept_training as kept_training
-    from sfumato.release.federation_apps import write_records as write_records
     from sfumato.release.file_audit import Compared as Compared
     from sfumato.release.file_audit import audit_files as audit_files
     from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
@@ -88,7 +85,6 @@ __all__ = [
     "Report",
     "SourceFile",
     "TableFile",
-    "Waiting",
     "audit_files",
     "audit_mechanism_of",
     "bounds_pair",
@@ -98,7 +94,6 @@ __all__ = [
     "describe_classes",
     "federate",
     "keep_ray_private",
-    "kept_training",
     "keyed",
     "kind_at",
     "learn",
@@ -122,7 +117,6 @@ __all__ = [
     "silent",
     "terms_of",
     "verify",
-    "write_records",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
@@ -132,13 +126,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "LEARNERS": "catalogue",
             "METHODS": "catalogue",
             "ClientBudgets": "client_budget",
-            "Waiting": "client_budget",
             "opened_engine": "engines",
             "FederatedModel": "federation",
             "Federation": "federation",
             "FederationPlan": "federation",
-            "kept_training": "federation_apps",
-            "write_records": "federation_apps",
             "Compared": "file_audit",
             "audit_files": "file_audit",
             "audit_mechanism_of": "file_audit",

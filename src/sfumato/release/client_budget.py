@@ -3,27 +3,35 @@
 Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. A client
 without a budget is refused, and so is a ledger that is not there. Whoever starts a run may name the dataset
 and say that nothing is charged; the statement then says so.
+
+The row of a round has a key, which the seed of the run and all that is compared when a run is resumed are
+part of: a round is paid for once, however often the run is resumed, and what changed finds no row.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import OutOfBudget
-from sfumato.ledger import BudgetRefused, Ledger, Preview, printable_name
+from sfumato.ledger import BudgetRefused, Entry, Ledger, Preview, printable_name
 from sfumato.privacy import Guarantee
+from sfumato.release.path import Content, Paid, Payment
 
 if TYPE_CHECKING:
-    from sfumato.release.path import Content, Kind, Paid
+    from sfumato.release.checkpoint import Checkpoint
+    from sfumato.release.path import Kind
 
-__all__ = ["ClientBudgets", "Waiting"]
+__all__ = ["ClientBudgets"]
 
 _PLACE = "{client}"
+# What a configuration calls the fields of budgets.
+_SETTINGS = ("dataset", "ledger", "purpose", "key")
 
 
 @dataclass(frozen=True)
@@ -38,19 +46,31 @@ class ClientCost:
     admitted: int
     preview: Preview | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        first = None if self.preview is None else self.preview.to_dict()
+        return {
+            "client": self.client,
+            "dataset": self.dataset,
+            "admitted": self.admitted,
+            "first_round": first,
+        }
+
 
 @dataclass(frozen=True)
 class ClientBudgets:
     """Budgets of clients: ``dataset`` is what their names begin with, ``url`` the ledger.
 
     A ``url`` with ``{client}`` in it names a ledger of its own for every client. ``purpose`` stands in the
-    rows. Without a dataset nothing is charged, nor where that is asked for (``uncharged``).
+    rows, and ``key`` names the run that they pay for. Without a dataset nothing is charged, nor where that is
+    asked for (``uncharged``).
     """
 
     dataset: str | None
     url: str | None
     purpose: str = ""
     uncharged: bool = False
+    key: str = ""
 
     def __post_init__(self) -> None:
         name = self.dataset
@@ -77,6 +97,21 @@ class ClientBudgets:
         """The ledger of ``client``, opened; refused where it is not there."""
         return Ledger(self.url_of(client), charging=self.name_of(client), unit="client")
 
+    def settings(self) -> dict[str, str]:
+        """Return the budgets as a configuration names them; empty text stands for none."""
+        charged = (self.dataset, self.url, self.purpose, self.key) if self.charged else ("", "", "", "")
+        return {name: given or "" for name, given in zip(_SETTINGS, charged, strict=True)}
+
+    @classmethod
+    def from_settings(cls, given: Mapping[str, Any]) -> ClientBudgets:
+        """Return what :meth:`settings` said, or the owner of a node; a dataset needs a ledger."""
+        dataset, url, purpose, key = (str(given.get(name) or "") for name in _SETTINGS)
+        return cls(dataset or None, url or None, purpose, key=key)
+
+    def for_run(self, run: Checkpoint) -> ClientBudgets:
+        """Return these budgets, which pay for each round of ``run`` once."""
+        return replace(self, key=f"{run.request} {run.commitment}")
+
     def pay(self, client: str, number: int, guarantee: Guarantee) -> None:
         """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit.
 
@@ -84,26 +119,33 @@ class ClientBudgets:
         """
         if not self.charged:
             return
+        name, purpose = self.name_of(client), f"{self.purpose} round {number}".strip()
         with self.ledger_of(client) as ledger:
-            if not ledger.has(self.name_of(client)):
-                raise BadInput(f"no budget was opened for dataset {self.name_of(client)!r}.")
+            if not ledger.has(name):
+                raise BadInput(f"no budget was opened for dataset {name!r}.")
             try:
-                ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
+                ledger.spend(name, guarantee, purpose, self._key(number))
             except BudgetRefused as refused:
                 raise OutOfBudget(str(refused)) from None
 
     def pay_all(self, clients: Sequence[str], number: int, guarantee: Guarantee) -> None:
         """Spend one round of all ``clients``, once it is known that every one of them can."""
-        self.require_all(clients, guarantee)
+        self.require_all(clients, number, guarantee)
         for client in clients:
             self.pay(client, number, guarantee)
 
-    def require_all(self, clients: Sequence[str], guarantee: Guarantee) -> None:
-        """Raise :class:`OutOfBudget` unless every one of ``clients`` can pay for one round."""
+    def require_all(self, clients: Sequence[str], number: int, guarantee: Guarantee) -> None:
+        """Raise :class:`OutOfBudget` unless all ``clients`` can pay for round ``number``, or have done so."""
         for client in clients:
             cost = self.cost(client, guarantee, 1)
-            if cost.preview is not None and not cost.preview.fits:
+            if cost.preview is None or cost.preview.fits:
+                continue
+            if not any(entry.key == self._key(number) for entry in self._rows(client)):
                 raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
+
+    def _key(self, number: int) -> str | None:
+        """Return the key of the row that pays for round ``number``."""
+        return f"{self.key} round {number}" if self.key else None
 
     def cost(self, client: str, guarantee: Guarantee, rounds: int) -> ClientCost:
         """How many of ``rounds`` rounds the budget of ``client`` admits; nothing is spent."""
@@ -121,30 +163,42 @@ class ClientBudgets:
                 low, high = (middle, high) if fits else (low, middle - 1)
             return ClientCost(client, name, low, first)
 
-    def spends(self, client: str) -> list[dict[str, object]]:
+    def spends(self, client: str) -> list[dict[str, Any]]:
         """The rows of ``client`` with this purpose, as certificates name rows."""
+        return [
+            {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+            for entry in self._rows(client)
+        ]
+
+    def _rows(self, client: str) -> list[Entry]:
         if not self.charged:
             return []
         with self.ledger_of(client) as ledger:
             return [
-                {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+                entry
                 for entry in ledger.history(self.name_of(client))
                 if entry.kind == "spend" and entry.purpose.startswith(f"{self.purpose} round ")
             ]
 
 
-@dataclass(frozen=True)
 class RoundPayment:
     """Pays for each round of a run: every one of ``clients`` from its own budget, before it draws.
 
     ``each`` is what one round costs a client. Whoever runs the rounds is handed the ``budgets``, which a
-    client in another process can open too.
+    client in another process can open too. Ledgers that lease the run stay open until the block ends.
     """
 
-    budgets: ClientBudgets
-    clients: tuple[str, ...]
-    each: Guarantee
     row: Paid = None
+
+    def __init__(self, budgets: ClientBudgets, clients: Sequence[str], each: Guarantee) -> None:
+        self.budgets, self.clients, self.each = budgets, tuple(clients), each
+        self._open, self._ledgers, self._leased = ExitStack(), dict[str, Ledger](), set[str]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     @property
     def dataset(self) -> str | None:
@@ -152,39 +206,73 @@ class RoundPayment:
         return self.budgets.dataset
 
     def paying(self, kind: Kind[Any], content: Content) -> RoundPayment:
-        """What pays for ``kind``; refused where a client cannot pay for one round."""
-        self.budgets.require_all(self.clients, self.each)
-        # What tells the rows of this run in a ledger from those of another one.
-        return replace(self, budgets=replace(self.budgets, purpose=f"{kind.name}-{secrets.token_hex(4)}"))
+        """What pays for ``kind``; a new run is refused where a client cannot pay for one round."""
+        if kind.checkpoint is None or not kind.checkpoint.exists:
+            self.budgets.require_all(self.clients, 1, self.each)
+        self._kind, self._content = kind, content
+        return self
 
-    def spends(self) -> dict[str, list[dict[str, object]]]:
+    def __call__(self) -> None:
+        """Begin the run, on the disk, or find it; nothing is paid yet."""
+        run, name = self._kind.checkpoint, self._kind.name
+        if run is None:
+            # What tells the rows of this run in a ledger from those of another one.
+            self.budgets = replace(self.budgets, purpose=f"{name}-{secrets.token_hex(4)}")
+            return
+        asked = {
+            "statement": self._kind.price.to_dict(),
+            "name": name,
+            "payer": [self.budgets.dataset, self.budgets.url],
+            "declared": self._kind.declared,
+        }
+        run.begin(self._content.digest({}), asked, paid=self.budgets.charged)
+        self.budgets = replace(self.budgets.for_run(run), purpose=f"{name}-{run.request[-8:]}")
+        if self.budgets.charged:
+            self.lease()
+        else:
+            run.settle()
+
+    def lease(self) -> None:
+        """Lease the run from every ledger that has paid for it, by the first row of each client.
+
+        Refused where another process has a copy of the run.
+        """
+        for client in self.clients:
+            if client not in self._leased and (rows := self.budgets.spends(client)):
+                self._lease(client, rows[0])
+                self._leased.add(client)
+
+    def _lease(self, client: str, row: Mapping[str, Any]) -> None:
+        if self._kind.checkpoint is not None:
+            self._kind.checkpoint.settle(self._ledger(client), self.budgets.name_of(client), row["number"])
+
+    def _ledger(self, client: str) -> Ledger:
+        url = self.budgets.url_of(client)
+        if url not in self._ledgers:
+            self._ledgers[url] = self._open.enter_context(self.budgets.ledger_of(client))
+        return self._ledgers[url]
+
+    def spends(self) -> dict[str, list[dict[str, Any]]]:
         """The rows of every client that this run has paid for."""
         return {client: self.budgets.spends(client) for client in self.clients}
+
+    def kept(self) -> bytes | None:
+        """Return the certificate of this run that a ledger keeps, if the run came so far before."""
+        for client, rows in self.spends().items():
+            if rows:
+                found = self._ledger(client).certificates(self.budgets.name_of(client))
+                if rows[-1]["number"] in found:
+                    return found[rows[-1]["number"]].encode()
+        return None
 
     def keep(self, certificate: bytes) -> bytes:
         """Remember ``certificate`` beside the last row of every client; returns it."""
         for client, rows in self.spends().items():
             if rows:
-                with self.budgets.ledger_of(client) as ledger:
-                    number = int(str(rows[-1]["number"]))
-                    ledger.keep_certificate(self.budgets.name_of(client), number, certificate.decode())
+                self._lease(client, rows[-1])
+                payment = Payment(self.budgets.name_of(client), self._ledger(client))
+                payment.keep(rows[-1], certificate, self._kind.checkpoint)
         return certificate
-
-
-class BeforeEachRound:
-    """``pay(client, round, guarantee)`` for ``rounds.federate``: the first client of a round pays for all.
-
-    So no client pays for a round that another one cannot pay for.
-    """
-
-    def __init__(self, budgets: ClientBudgets, names: Sequence[str]) -> None:
-        self._budgets, self._names, self._paid = budgets, tuple(names), 0
-
-    def __call__(self, client: str, number: int, guarantee: Guarantee) -> None:
-        """Spend round ``number`` of every client, where that was not done."""
-        if number > self._paid:
-            self._budgets.pay_all(self._names, number, guarantee)
-            self._paid = number
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,41 @@ Every client pays for every round from its own budget before anything of that ro
 ends, the run stops before the round. A run that has paid leaves a model: that of the last round that was
 finished, or the public first one where no reply could be used. The statement is about one client over all
 rounds that were paid.
+
+**Interrupted runs** are resumed by the same command, from a :mod:`~sfumato.release.checkpoint` beside the
+output. Its log holds the *state* after each round: the model, and what became of the replies.
+
+| noise at | engine | drawn by | paid by | on the disk before anybody uses it |
+|---|---|---|---|---|
+| clients | rounds | this process | this process, for all | the state after the round |
+| clients | others | each client, from its own seed | each client | the client's answer; then the state |
+| server | all | the server | the server, for all | the state after the round |
+
+**Theorem.** Let the server and the clients of a run be interrupted and resumed any number of times. (1) With
+noise at the clients, all that leaves client j is a function of one draw R(j, t) for each round t that it has
+paid for. (2) With noise at the server, all models that anybody sees are functions of one draw of the noised
+sum S(t) for each round t, which all clients have paid for. So the statement of a run that was not interrupted
+holds. *Proof.* (1) A client sends an answer when it is on its disk, and from then on that one alone, whatever
+it is asked; an answer that is not there was seen by nobody. Its row is durable before that, under a key of
+its seed and t, so that paying again finds the row. Whether the server remembers, forgets or lies only
+chooses the model of the next question: rounds compose adaptively, and each has one answer. In one process the
+state takes the place of the answers, which nobody else sees. (2) A model that is sent or returned is part of
+a state on the disk. A sum that is not was used by nobody: its round is asked for again, by the same coins,
+and drawn. Noise is keyed by what it is added to, so that answers that differ then share none with those
+before. ∎ As for every run, other data, code or terms are refused, the key of each row commits to them, and a
+state is kept under a lease of the first row of each client: of two copies of a run one goes on.
+
+**Edge cases.** *The server comes back*: the first round without a state is asked for; clients that had
+answered it send the same again. *A client comes back* while the server runs: over gRPC its name was given to
+its first connection, so it stays out until the command is run again; a SuperNode is asked from the next round
+on. *A reply is lost* while the server runs: it stays paid, and the round goes on without it. *Some clients
+paid* for a round when it was interrupted: the others pay. *A client of a killed run still works*: the one
+that takes its place waits for it. *A budget, or a round without replies, ended the run*: that is a state too,
+and a resumed run ends in the same way. With noise at the server the answers that count are those to the last
+asking: that a run is interrupted must not depend on records (``central_noise`` names this premise). A run
+that proves nothing has no checkpoint. Servers and clients that are started by hand have none either: there a
+run that is begun again is another one, and paid for. Secure sums are not used here; an interrupted one is
+begun, drawn and paid anew (``secure``).
 """
 
 from __future__ import annotations
@@ -20,13 +55,21 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import DatasetSource, open_dataset
 from sfumato.learners import checked_examples, make_extractor
-from sfumato.learners.federated import Federated, OutOfBudget
+from sfumato.learners.federated import Federated
+from sfumato.ledger import BudgetRefused
 from sfumato.privacy import Guarantee, Statement
 from sfumato.release.catalogue import imported
+from sfumato.release.checkpoint import Checkpoint
 from sfumato.release.client_budget import ClientBudgets, ClientCost, RoundPayment, Waiting
 from sfumato.release.federation import FederatedModel, Federation, FederationPlan
-from sfumato.release.federation_apps import FederatedRun, Shares
-from sfumato.release.federation_engines import engine_of
+from sfumato.release.federation_engines import (
+    FederatedRun,
+    Shares,
+    engine_of,
+    never_drawn,
+    pack_state,
+    unpack_state,
+)
 from sfumato.release.labelled_release import (
     check_range,
     declared_classes,
@@ -145,9 +188,13 @@ class Federating:
             )
         return tuple(said)
 
-    def shares(self, report: Report) -> Shares:
-        """Every client's features and labels: record i is with client i mod the number of clients."""
+    def shares(self, report: Report, content: Content) -> Shares:
+        """Every client's features and labels: record i is with client i mod the number of clients.
+
+        Adds the records to ``content``.
+        """
         records, labels = self.source.read(report)
+        content.add(records, labels)
         if self.inputs.top is not None:
             check_range(records, self.inputs.top)
         features = self.inputs.features(records, report)
@@ -217,9 +264,9 @@ def open_federation(
     return Federating(found, settled, inputs, records, tuple(names_of(found, count)), budgets, top)
 
 
-def plan_federation(federating: Federating) -> FederationPlan:
-    """What the run would promise and cost each client."""
-    costs = federating.costs()
+def plan_federation(federating: Federating, output: Path | None = None) -> FederationPlan:
+    """What the run would promise and cost each client; none where a run into ``output`` is to be resumed."""
+    costs = () if output is not None and Checkpoint(output).exists else federating.costs()
     terms = federating.terms
     federating.statement().forewarn()
     model = f"a {terms.model} model of {terms.classes} classes"
@@ -249,13 +296,15 @@ def federate(
 
     ``engine`` is one of ``federation_engines.ENGINES``. ``test`` is a dataset of records that are not
     protected, on which accuracy is measured. Raises :class:`~sfumato.errors.BadInput`, leaving no output and
-    spending nothing, where anything is wrong with the input, and :class:`OutOfBudget` where not even one
-    round can be paid.
+    spending nothing, where anything is wrong with the input, and :class:`~sfumato.ledger.BudgetRefused` or
+    :class:`~sfumato.learners.federated.OutOfBudget` where not even one round can be paid. A run that was
+    interrupted is resumed by the same call.
     """
-    target, terms, costs = Path(output), federating.terms, federating.costs()
+    target, terms = Path(output), federating.terms
     run = _Run(federating, target, engine, waiting or Waiting(), test)
-    payer = RoundPayment(federating.budgets, tuple(terms.names), federating.one_round)
-    done = release(run, payer, keys, report or silent)
+    costs = () if run.checkpoint is not None and run.checkpoint.exists else federating.costs()
+    with RoundPayment(federating.budgets, terms.names, federating.one_round) as payer:
+        done = release(run, payer, keys, report or silent)
     accuracy = None if run.held is None else run.held.accuracy(run.learner)
     warnings, folders = federating.warnings(costs), owned_names(federating.source)
     return FederatedModel(target, done, run.statement, run.made, warnings, accuracy, run.spends, folders)
@@ -277,8 +326,11 @@ class _Run(Kind[RoundPayment]):
         self._federating, self._target, self._waiting, self._test = federating, target, waiting, test
         self.output, self.name, self.price = target / MANIFEST, target.name, federating.statement()
         self.reproducible = federating.terms.noise_seed is not None
+        self.declared = {"terms": federating.terms.to_json(), "engine": engine}
+        self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
         check_apart(federating.source.path, target)
-        check_new_folder(target)
+        if self.checkpoint is None or not self.checkpoint.exists:  # otherwise its output may stand
+            check_new_folder(target)
         imported("safetensors.numpy", None, "keeping a model")
         self._engine = engine_of(engine)
 
@@ -287,15 +339,19 @@ class _Run(Kind[RoundPayment]):
         if self._test is not None:
             words: Any = {"top": federating.top, "report": report}
             self.held = read_held_out(self._test, federating.source, federating.inputs, classes, **words)
-        self._shares = federating.shares(report)
+        self._shares = federating.shares(report, content)
 
     def draw(self, pay: RoundPayment, report: Report) -> None:
         federating, terms = self._federating, self._federating.terms
-        run = FederatedRun(terms, self._shares, pay.budgets, self._waiting, report)
-        self.made = made = self._engine(run)
+        pay()
+        try:
+            self.made = made = self._rounds(pay, report)
+        except BadInput:
+            pay.lease()  # a run that was paid for stays
+            raise
         self.spends = pay.spends()
-        if made.out_of_budget and not made.rounds and not any(self.spends.values()):
-            raise OutOfBudget(f"{made.stopped}; no model was made.")
+        if self.checkpoint is not None:
+            self.checkpoint.kept = pay.kept()
         paid = max(max(made.paid.values()), *(len(rows) for rows in self.spends.values()))
         if not made.out_of_budget:
             # Any other reason to end may have looked at data: all rounds are counted.
@@ -304,9 +360,41 @@ class _Run(Kind[RoundPayment]):
         parameters = {**stated.parameters, "rounds_done": made.rounds, "rounds_paid": paid}
         if last := {name: rows[-1] for name, rows in self.spends.items() if rows}:
             parameters["last_spends"] = last
-        notes = (*stated.notes, *_story(federating, made))
-        self.statement = replace(stated, parameters=parameters, notes=notes)
+        uncharged = federating.budgets.uncharged and federating.budgets.dataset is not None
+        notes = [note for note in (made.stopped, _UNCHARGED if uncharged else None) if note is not None]
+        notes = [*stated.notes, *notes]
+        self.statement = replace(stated, parameters=parameters, notes=tuple(notes))
         self.learner = terms.classifier().take(made.arrays)
+
+    def _rounds(self, pay: RoundPayment, report: Report) -> Federated:
+        """Run the rounds that are not kept, and return what all of them made."""
+        terms, run, waiting = self._federating.terms, self.checkpoint, self._waiting
+        if run is None:
+            return self._engine(FederatedRun(terms, self._shares, pay.budgets, waiting, report))
+        sums = run.sums(None, report)
+        packed = sums.state
+        while sums.count < (run.resumed or 0):
+            packed = sums(never_drawn).tobytes()
+        begun = None if packed is None else unpack_state(packed, terms)
+        if begun is not None and (begun.stopped is not None or begun.rounds == terms.rounds):
+            return begun
+
+        def keep(state: Federated) -> None:
+            pay.lease()
+            packed = pack_state(state)
+            sums(lambda randomness: np.frombuffer(packed, np.uint8))
+            sums.save(lambda: packed)
+
+        made = self._engine(
+            FederatedRun(
+                terms, self._shares, pay.budgets, waiting, report, begun, keep, run.noise, run.folder
+            )
+        )
+        if made.out_of_budget and not any(pay.spends().values()):
+            raise BudgetRefused(f"{made.stopped}; no model was made.", 0.0)
+        if made.stopped is not None:
+            keep(made)
+        return made
 
     def write(self, certify: Certify, report: Report) -> None:
         federating = self._federating
@@ -318,13 +406,3 @@ class _Run(Kind[RoundPayment]):
         rows, columns = len(federating.class_names), federating.inputs.dimension
         what = f"a {terms.model} model of {terms.classes} classes by {terms.clients} clients"
         return Protected(self.output, self.statement, rows, columns, (), what=what)
-
-
-def _story(federating: Federating, made: Federated) -> list[str]:
-    """What happened, for the statement: a function of what the server saw arrive."""
-    said = []
-    if made.stopped is not None:
-        said.append(made.stopped)
-    if federating.budgets.uncharged and federating.budgets.dataset is not None:
-        said.append(_UNCHARGED)
-    return said

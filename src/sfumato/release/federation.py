@@ -9,24 +9,21 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput, quoted
 from sfumato.learners.federated import (
-    AveragedTensors,
     Central,
-    CentralGaussian,
     Federated,
     FederatedClassifier,
-    NoProtection,
     Protection,
-    TensorPaper,
-    calibrated,
+    calibrate,
     client_names,
     initial_parameters,
+    make_central,
     make_protection,
     protection_name,
     round_guarantee,
@@ -110,8 +107,7 @@ class Federation:
         if self.central and self.mechanism not in ("gaussian", "tensor-ldp"):
             raise BadInput(
                 f"`central` is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
-                "by "
-                "each client.",
+                "by each client.",
                 parameter="central",
             )
         if self.sample != 1.0 and self.mechanism != "gaussian":
@@ -133,8 +129,7 @@ class Federation:
     @property
     def paper(self) -> bool:
         """Whether ε is the paper's own, of each round, since nothing could be calibrated."""
-        own = self.options.get("curvature") == "own"
-        return self.mechanism == "tensor-ldp" or own
+        return self.mechanism == "tensor-ldp" or self.options.get("curvature") == "own"
 
     @cached_property
     def names(self) -> list[str]:
@@ -165,65 +160,39 @@ class Federation:
             return self
         assert self.epsilon is not None  # checked above
         if self.paper:
-            return self._with(self.epsilon)
+            return replace(self, strength=self.epsilon)
         rule = Filter.for_budget(self.epsilon, self.delta) if budget else None
 
         def fits(one: Guarantee) -> bool:
             return rule is None or rule.fits(tuple(self.rounds * price for price in rule.price(one)))
 
-        strength = calibrated(
-            lambda tried: self._with(tried).round_guarantee(),
+        strength = calibrate(
+            lambda tried: replace(self, strength=tried).round_guarantee(),
             rounds=self.rounds,
             epsilon=self.epsilon,
             delta=self.delta,
             also=fits,
         )
-        return self._with(strength)
+        return replace(self, strength=strength)
+
+    def _mechanism(self) -> dict[str, Any]:
+        """The parameters that a mechanism is made of, but for its strength."""
+        given = {name: getattr(self, name) for name in ("delta", "clip", "limit", "neighbours")}
+        return given | dict(self.options)
 
     def protection(self) -> Protection:
         """What each client does before it sends."""
         if self.central or self.mechanism == "none":
-            return NoProtection()
+            return make_protection("none")
         assert self.strength is not None, "terms are settled before they are used"
-        return make_protection(
-            self.mechanism,
-            epsilon=self.strength,
-            delta=self.delta,
-            clip=self.clip,
-            limit=self.limit,
-            neighbours=self.neighbours,
-            **self.options,
-        )
+        return make_protection(self.mechanism, epsilon=self.strength, **self._mechanism())
 
     def at_server(self) -> Central | None:
         """What the server does, if it is the server that adds the noise."""
         if not self.central:
             return None
         assert self.strength is not None, "terms are settled before they are used"
-        if self.mechanism == "tensor-ldp":
-            tensor = make_protection(
-                "tensor-ldp",
-                epsilon=self.strength,
-                delta=self.delta,
-                clip=self.clip,
-                limit=self.limit,
-                neighbours=self.neighbours,
-                **self.options,
-            )
-            assert isinstance(tensor, TensorPaper)
-            return AveragedTensors(tensor=tensor)
-        if self.clip is None:
-            raise BadInput(
-                "a central gaussian needs `clip`, the largest L2 norm of an update; read off data it leaks.",
-                parameter="clip",
-            )
-        return CentralGaussian(
-            multiplier=1.0 / self.strength,
-            clip=self.clip,
-            limit=self.limit,
-            sample=self.sample,
-            neighbours=self.neighbours,
-        )
+        return make_central(self.mechanism, strength=self.strength, sample=self.sample, **self._mechanism())
 
     def round_guarantee(self) -> Guarantee:
         """What is proven of one client in one round."""
@@ -254,9 +223,6 @@ class Federation:
             if isinstance(error, BadInput):
                 raise
             raise BadInput("these are no terms of a federated run.") from None
-
-    def _with(self, strength: float) -> Federation:
-        return Federation(**(asdict(self) | {"strength": strength}))
 
 
 @dataclass(frozen=True)
@@ -291,7 +257,7 @@ class FederationPlan:
             "what": self.what,
             "statement": self.statement.to_dict(),
             "round": self.one_round.to_dict(),
-            "clients": [_cost(cost) for cost in self.costs],
+            "clients": [cost.to_dict() for cost in self.costs],
             "warnings": [*self.warnings, *self.statement.warnings],
             "terms": self.terms.to_json(),
             "digest": self.terms.digest(),
@@ -329,8 +295,3 @@ class FederatedModel:
             "warnings": [*self.warnings, *self.statement.warnings],
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
         }
-
-
-def _cost(cost: ClientCost) -> dict[str, Any]:
-    preview = None if cost.preview is None else cost.preview.to_dict()
-    return {"client": cost.client, "dataset": cost.dataset, "admitted": cost.admitted, "first_round": preview}

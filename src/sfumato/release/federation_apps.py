@@ -1,91 +1,104 @@
-"""The Flower apps of a federated run, and what every engine is given to run it.
+"""The Flower apps of a federated run, and what its clients keep in processes of their own.
 
 ``client_app`` and ``server_app`` are what processes of their own load. They find the terms in the
 configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name`` and
-``secret``, by which a client proves its name, ``file`` (an .npz with ``X`` and ``y``), and for the budget
-``dataset`` and ``ledger``. The server finds all secrets in a file of its own (``secrets``, JSON by name).
+``secret``, by which a client proves its name, ``file`` (an .npz with ``X`` and ``y``), ``dataset`` and
+``ledger`` for the budget, and ``checkpoint``, where the answers of the client are kept. The server finds all
+secrets in a file of its own (``secrets``, JSON by name), with that of its own noise under ``server``.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from flwr.clientapp.typing import Mod
-from flwr.serverapp import ServerApp
-from numpy.typing import NDArray
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.serverapp import Grid, ServerApp
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.io import private_folder, write_archive, write_whole
+from sfumato.io import write_whole
 from sfumato.learners.federated import (
     Arrays,
     Federated,
     LocalTraining,
     PrivacyMod,
-    PrivateAverage,
-    Refused,
+    layers_from_bytes,
+    layers_to_bytes,
     make_client_app,
     make_server_app,
     refused_message,
 )
-from sfumato.release.client_budget import BeforeEachRound, ClientBudgets, Waiting
+from sfumato.noise import Keyed, Randomness
+from sfumato.release.checkpoint import Checkpoint
+from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.path import Report
+from sfumato.release.federation_engines import (
+    ACCEPT,
+    FederatedRun,
+    never_drawn,
+    pack_state,
+    training_of,
+    unpack_state,
+)
+from sfumato.release.locations import claimed
+from sfumato.release.path import Content, silent
 
-__all__ = ["kept_training", "write_records"]
-
-#: Features and labels of every client, by name.
-Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
-
-
-@dataclass(frozen=True, eq=False)
-class FederatedRun:
-    """Settled ``terms``, every client's records, what clients pay from, and how long they are waited for."""
-
-    terms: Federation
-    shares: Shares
-    budgets: ClientBudgets
-    waiting: Waiting
-    report: Report
-
-    @contextmanager
-    def apart(self) -> Iterator[tuple[Path, dict[str, Path]]]:
-        """A private folder for processes of clients, and in it the file with the records of each of them.
-
-        The folder is gone afterwards, also where this process is killed.
-        """
-        with private_folder("sfumato-federation-") as folder:
-            yield folder, write_records(self.shares, folder)
+#: Where the terms stand in the configuration of a run.
+TERMS = "federation"
+#: By which name the file of secrets holds that of the server's noise.
+SERVER = "server"
+_POLL = 0.05
+_log = logging.getLogger(__name__)
 
 
-def write_records(shares: Shares, folder: Path) -> dict[str, Path]:
-    """One .npz for each client, with its features ``X`` and labels ``y``."""
-    files = {name: folder / f"{name}.npz" for name in shares}
-    for name, (features, labels) in shares.items():
-        np.savez(files[name], X=np.asarray(features, dtype=np.float32), y=labels)
-    return files
+class ClientRun(Checkpoint):
+    """What one client keeps of a run, in processes of its own: a seed, and its answer to every round.
 
+    The block leaves it for the next message. ``place`` names it, and ``data`` and ``request`` are compared
+    with those that it was begun with.
+    """
 
-def training_of(terms: Federation, name: str, features: Any, labels: Any) -> LocalTraining:
-    """The training of client ``name`` on its own records."""
-    return LocalTraining(
-        terms.classifier().make,
-        np.asarray(features, dtype=np.float32),
-        labels,
-        epochs=terms.epochs,
-        batch=terms.batch,
-        rate=terms.rate,
-        seed=terms.seed + terms.names.index(name),
-    )
+    def __init__(self, place: Path, data: bytes, request: Mapping[str, Any], *, paid: bool) -> None:
+        super().__init__(place)
+        self._compared, self._paid = (data, request), paid
+        self._answers = dict[int, Arrays]()
+
+    def __enter__(self) -> Self:
+        try:
+            # A process of a run that was killed may still be at work on its last answer.
+            self._held.enter_context(claimed(self.folder.with_suffix(".turn"), wait=True))
+            self.begin(*self._compared, paid=self._paid)
+            self.settle()
+            self._kept = self.sums(None, silent)
+            while self._kept.count < (self.resumed or 0):
+                told, arrays = layers_from_bytes(self._kept(never_drawn).tobytes())
+                self._answers[told["round"]] = arrays
+        except BaseException:
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def find(self, number: int) -> Arrays | None:
+        """Return the answer to round ``number``; None where there is none."""
+        return self._answers.get(number)
+
+    def keep(self, number: int, arrays: Arrays) -> None:
+        """Keep the answer to round ``number``; it is durable when this returns."""
+        answer = np.frombuffer(layers_to_bytes({"round": number}, arrays), np.uint8)
+        self._kept(lambda randomness: answer)
+        self._answers[number] = arrays
 
 
 @lru_cache(maxsize=8)
@@ -102,12 +115,13 @@ def kept_training(text: str, name: str, file: str) -> LocalTraining:
     return training_of(terms_in(text), name, features, labels)
 
 
-#: Where the terms stand in the configuration of a run.
-TERMS = "federation"
-#: Where a client's owner says which terms it answers: their digest.
-ACCEPT = "accept"
-_MODEL, _STORY, _PROGRESS = "model.npz", "rounds.json", "progress"
-_log = logging.getLogger(__name__)
+@lru_cache(maxsize=8)
+def _digest_of(file: str) -> bytes:
+    """Return a digest of the records in an .npz."""
+    content = Content()
+    with np.load(file, allow_pickle=False) as archive:
+        content.add(archive["X"], archive["y"])
+    return content.digest({})
 
 
 def app_of_clients(
@@ -119,145 +133,84 @@ def app_of_clients(
         place = place_of(context)
         return kept_training(terms_of(context), str(place["name"]), str(place["file"]))
 
-    def mod(context: Context) -> Mod:
+    def answered(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         place, terms = place_of(context), terms_in(terms_of(context))
+        # Whoever starts a run could otherwise ask for parameters without noise.
         if place.get(ACCEPT) != terms.digest():
-            return _refusing("the terms of this run are not those that this client agreed to.")
-        try:
-            name, budgets = str(place["name"]), _budgets(place)
-        except BadInput:
-            _log.exception("the configuration of this node names no budget that could be paid from")
-            return _refusing("this client cannot pay; its own log says why.")
+            return refused_message(message, "the terms of this run are not those that this client agreed to.")
+        with ExitStack() as held:
+            run: ClientRun | None = None
+            randomness: Randomness | None = terms.randomness
+            try:
+                name, budgets = str(place["name"]), ClientBudgets.from_settings(place)
+                if place.get("checkpoint"):
+                    request = {ACCEPT: terms.digest(), "name": name, "payer": [budgets.dataset, budgets.url]}
+                    data, kept = _digest_of(str(place["file"])), Path(str(place["checkpoint"]))
+                    run = held.enter_context(ClientRun(kept, data, request, paid=budgets.charged))
+                    budgets, randomness = budgets.for_run(run), randomness or run.noise
+            except SfumatoError:
+                _log.exception("this client cannot take part in the run")
+                return refused_message(message, "this client cannot take part; its own log says why.")
+            # With noise at the server it is the server that pays, sampled or not.
+            mod = PrivacyMod(
+                terms.protection(),
+                name=name,
+                secret=str(place.get("secret") or "") or None,
+                pay=None if terms.central else lambda *round: budgets.pay(name, *round),
+                rounds=terms.rounds,
+                randomness=randomness,
+                answers=run,
+            )
+            return mod(message, context, call_next)
 
-        def pay(number: int, guarantee: Any) -> None:
-            budgets.pay(name, number, guarantee)
-
-        # With noise at the server it is the server that pays, sampled or not.
-        return PrivacyMod(
-            terms.protection(),
-            name=name,
-            secret=str(place.get("secret") or "") or None,
-            pay=None if terms.central else pay,
-            rounds=terms.rounds,
-            randomness=terms.randomness,
-        )
-
-    return make_client_app(training, mod)
-
-
-def _refusing(why: str) -> Mod:
-    """A mod that answers nothing: whoever starts a run could otherwise ask for parameters without noise."""
-    return lambda message, context, call_next: refused_message(message, why)
-
-
-def place_of(
-    name: str, file: Path, budgets: ClientBudgets, terms: Federation, secret: str = ""
-) -> dict[str, str]:
-    """Where the client ``name`` stands, as the configuration of its node says it."""
-    stands = {"name": name, "file": str(file), ACCEPT: terms.digest(), **paid_from(budgets)}
-    return stands | ({"secret": secret} if secret else {})
+    return make_client_app(training, lambda context: answered)
 
 
-def paid_from(budgets: ClientBudgets) -> dict[str, str]:
-    """The budgets as a configuration names them; empty text stands for none."""
-    if not budgets.charged:
-        return {"dataset": "", "ledger": "", "purpose": ""}
-    return {"dataset": budgets.dataset or "", "ledger": budgets.url or "", "purpose": budgets.purpose}
+def hand_over(folder: Path, made: Federated, patience: float) -> None:
+    """Hand the state after a round over to the process that started the server's.
+
+    Where that one keeps states, which the file ``kept`` says, this returns when it has kept this one.
+    """
+    write_whole(folder / "state", pack_state(made))
+    kept, until = folder / "kept", time.monotonic() + patience
+    while kept.exists() and kept.read_text("utf-8") != str(made.rounds):
+        if time.monotonic() > until:
+            raise BadInput(f"round {made.rounds} was not kept within {patience:g} seconds.")
+        time.sleep(_POLL)
 
 
-def strategy_of(
-    terms: Federation,
-    budgets: ClientBudgets,
-    *,
-    waiting: Waiting,
-    known: Mapping[int, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    appearing: Callable[[int], None] | None = None,
-    each_round: Callable[[int, Arrays], None] | None = None,
-) -> PrivateAverage:
-    """The server's side of ``terms``; it pays for all clients where it is the one that adds the noise."""
-    return PrivateAverage(
-        terms.names,
-        terms.initial,
-        terms.protection(),
-        rounds=terms.rounds,
-        central=terms.at_server(),
-        pay=BeforeEachRound(budgets, terms.names) if terms.central else None,
-        randomness=terms.randomness,
-        patience=waiting.patience,
-        timeout=waiting.timeout,
-        known=known,
-        secrets=secrets,
-        appearing=appearing,
-        each_round=each_round,
-    )
-
-
-def read_result(folder: Path, terms: Federation) -> Federated | None:
-    """What the server's process left in ``folder``; None while it has left nothing."""
-    story = folder / _STORY
-    if not story.exists():
-        return None
-    told = json.loads(story.read_text("utf-8"))
-    if "error" in told:
-        raise BadInput(told["error"])
-    with np.load(folder / _MODEL) as archive:
-        arrays = [archive[f"layer{number}"] for number in range(len(archive.files))]
-    refused = tuple(Refused(**item) for item in told["refused"])
-    guarantee = terms.round_guarantee()
-    return Federated(
-        arrays,
-        told["rounds"],
-        guarantee,
-        told["paid"],
-        refused,
-        told["stopped"],
-        told["out_of_budget"],
-    )
-
-
-def rounds_done(folder: Path) -> int:
-    """How many rounds the server's process has finished."""
-    try:
-        return int((folder / _PROGRESS).read_text("utf-8"))
-    except (OSError, ValueError):
-        return 0
-
-
-def _write_result(context: Context, made: Federated) -> None:
-    folder = _result(context)
-    write_archive(folder / _MODEL, {f"layer{i}": array for i, array in enumerate(made.arrays)})
-    told = {
-        "rounds": made.rounds,
-        "paid": dict(made.paid),
-        "refused": [{"round": r.round, "client": r.client, "why": r.why} for r in made.refused],
-        "stopped": made.stopped,
-        "out_of_budget": made.out_of_budget,
-    }
-    write_whole(folder / _STORY, json.dumps(told).encode("utf-8"))
-
-
-def _write_error(context: Context, error: SfumatoError) -> None:
-    write_whole(_result(context) / _STORY, json.dumps({"error": str(error)}).encode("utf-8"))
+def read_state(file: Path, terms: Federation) -> Federated | None:
+    """Return the state in ``file``; None where there is none."""
+    with suppress(FileNotFoundError):
+        return unpack_state(file.read_bytes(), terms)
+    return None
 
 
 def _result(context: Context) -> Path:
     return Path(str(context.run_config["result"]))
 
 
-def _server_strategy(context: Context) -> PrivateAverage:
+def _serve(context: Context, grid: Grid) -> Federated:
     config, folder = context.run_config, _result(context)
-
-    def tell(number: int, arrays: Arrays) -> None:
-        write_whole(folder / _PROGRESS, str(number).encode())
-
-    return strategy_of(
-        terms_in(str(config[TERMS])),
-        _budgets(config),
-        waiting=Waiting(*(float(config[key]) for key in ("patience", "timeout"))),
-        secrets=_secrets(str(config.get("secrets", ""))),
-        each_round=tell,
+    terms, secrets = terms_in(str(config[TERMS])), _secrets(str(config.get("secrets", "")))
+    own = secrets.pop(SERVER, None)
+    waiting = Waiting(*(float(config[key]) for key in ("patience", "timeout")))
+    run = FederatedRun(
+        terms,
+        {},
+        ClientBudgets.from_settings(config),
+        waiting,
+        silent,
+        begun=read_state(folder / "begun", terms),
+        keep=lambda made: hand_over(folder, made, waiting.patience),
+        noise=None if own is None else server_noise(own),
     )
+    return run.serve(grid, secrets=secrets)
+
+
+def server_noise(secret: str) -> Keyed:
+    """The noise of a server in a process of its own, from the ``secret`` that it is given."""
+    return Keyed(bytes.fromhex(secret), dataset="run", version="1", release=SERVER)
 
 
 def _secrets(file: str) -> dict[str, str]:
@@ -269,13 +222,11 @@ def _secrets(file: str) -> dict[str, str]:
         ) from error
 
 
-def _budgets(place: Mapping[str, Any]) -> ClientBudgets:
-    """What :func:`paid_from` says, or the owner of a node; a dataset without a budget is then refused."""
-    given = {key: str(place.get(key) or "") for key in ("dataset", "ledger", "purpose")}
-    return ClientBudgets(given["dataset"] or None, given["ledger"] or None, given["purpose"])
-
-
 client_app: ClientApp = app_of_clients(
     lambda context: str(context.run_config[TERMS]), lambda context: context.node_config
 )
-server_app: ServerApp = make_server_app(_server_strategy, _write_result, _write_error)
+server_app: ServerApp = make_server_app(
+    _serve,
+    lambda context, made: write_whole(_result(context) / "end", pack_state(made)),
+    lambda context, error: write_whole(_result(context) / "error", str(error).encode("utf-8")),
+)

@@ -1,279 +1,154 @@
-"""Engines of federated runs: in this process, as a Flower simulation, or as processes.
+"""What every engine of a federated run is given, the states of a run as bytes, and the engines by name.
 
-All of them take the same steps with the same arithmetic.
-
-**Processes.** The engine ``processes`` starts ``flower-superlink``, which starts the server's app in a
-process of its own, and for each client a ``flower-supernode``, which starts the client's app in one for every
-message. They talk over the network of this machine alone, on ports that are free, without encryption. (In
-Flower 1.41 they speak HTTP; its older service speaks gRPC, see ``federation_grpc``.) No package is installed.
-Each client has a secret of the run, in the file that its SuperNode reads, and proves its name by it in every
-reply. All processes end with the run.
-
-A client whose process dies is left out when Flower has missed its heartbeats for a minute, and the others go
-on. What it may have sent it has paid for, in its own ledger, before anything was drawn.
+All engines take the same steps with the same arithmetic: in this process, as a Flower simulation, or as
+processes (``federation_processes``). What the last ones need of Flower is imported when they are asked for.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
+from sfumato.io import private_folder
 from sfumato.learners.federated import (
-    QUIET,
     Federated,
+    LocalTraining,
+    Refused,
     federate,
-    make_server_app,
-    new_secret,
-    require_flower,
+    layers_from_bytes,
+    layers_to_bytes,
 )
-from sfumato.release import child_process
-from sfumato.release.client_budget import BeforeEachRound
-from sfumato.release.federation_apps import (
-    TERMS,
-    FederatedRun,
-    app_of_clients,
-    paid_from,
-    place_of,
-    read_result,
-    rounds_done,
-    strategy_of,
-    training_of,
-)
+from sfumato.noise import Keyed, Randomness
+from sfumato.privacy import Guarantee
+from sfumato.release.client_budget import ClientBudgets, Waiting
+from sfumato.release.federation import Federation
+from sfumato.release.path import Report
 from sfumato.release.ray_engine import keep_ray_private, ray_folder
 
-Engine = Callable[[FederatedRun], Federated]
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid
 
-_GRACE = 5.0
+    from sfumato.learners.federated import FlowerClients, GrpcGrid
+
+#: Features and labels of every client, by name.
+Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
+#: Where a client's owner says which terms it answers: their digest.
+ACCEPT = "accept"
 
 
-class ChildProcesses:
-    """Starts processes, whose logs stand in ``folder``; all of them end with the block.
+@dataclass(frozen=True, eq=False)
+class FederatedRun:
+    """Settled ``terms``, every client's records, what clients pay from, and how long they are waited for.
 
-    They are told to, and killed where that does not help. Where this process is killed itself, they are told
-    by the system (see ``child_process``; on Linux alone). ``own`` is added to the environment that they
-    inherit; their Flower home is in the folder too, so that nothing is written to that of whoever runs them.
-    What they are to know stands in files: everybody on a machine may see command lines.
+    A run that can be resumed goes on after the state ``begun``; ``keep`` makes the state after a round
+    durable, and is called before anybody uses it. ``noise`` is the server's, and ``folder`` where clients in
+    processes of their own keep their answers.
     """
 
-    def __init__(self, folder: Path, own: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.home = folder / "home"
-        self.home.mkdir(mode=0o700)
-        self.environment = {**os.environ, **QUIET, "FLWR_HOME": str(self.home), **own}
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._logs: list[IO[bytes]] = []
+    terms: Federation
+    shares: Shares
+    budgets: ClientBudgets
+    waiting: Waiting
+    report: Report
+    begun: Federated | None = None
+    keep: Callable[[Federated], None] = lambda state: None
+    noise: Keyed | None = None
+    folder: Path | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def done(self) -> int:
+        """How many rounds were finished before."""
+        return 0 if self.begun is None else self.begun.rounds
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # The last one first: it may depend on those before.
-        started = self._started[::-1]
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        until = time.monotonic() + _GRACE
-        for process in started:
-            try:
-                process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for log in self._logs:
-            log.close()
+    @contextmanager
+    def apart(self) -> Iterator[tuple[Path, dict[str, Path]]]:
+        """A private folder for processes of clients, and in it an .npz with the records of each of them.
 
-    def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        """Start ``command``; what it says is written to ``name`` with ``.log`` in the folder."""
-        log = (self.folder / f"{name}.log").open("wb")
-        self._logs.append(log)
-        # A session of its own: an interrupt from the keyboard reaches this process, which ends the others.
-        process = subprocess.Popen(
-            (sys.executable, "-I", "-S", child_process.__file__, str(os.getpid()), *command),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._started.append(process)
-        return process
+        The folder is gone afterwards, also where this process is killed.
+        """
+        with private_folder("sfumato-federation-") as folder:
+            files = {name: folder / f"{name}.npz" for name in self.shares}
+            for name, (features, labels) in self.shares.items():
+                np.savez(files[name], X=np.asarray(features, dtype=np.float32), y=labels)
+            yield folder, files
 
+    def place_of(self, name: str, file: Path, secret: str = "") -> dict[str, str]:
+        """Where the client ``name`` stands, as the configuration of its node says it."""
+        place = {"name": name, "file": str(file), ACCEPT: self.terms.digest(), **self.budgets.settings()}
+        if secret:
+            place["secret"] = secret
+        if self.folder is not None and not self.terms.central:
+            place["checkpoint"] = str(self.folder / name)
+        return place
 
-_POLL = 0.1
-_INTERVAL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
-_APP = """from sfumato.release.federation_apps import client_app, server_app
+    def pay_for_all(self, number: int, guarantee: Guarantee) -> None:
+        """Spend one round of every client."""
+        self.budgets.pay_all(self.terms.names, number, guarantee)
 
-__all__ = ["client_app", "server_app"]
-"""
-
-
-def write_app(folder: Path, settings: Mapping[str, str | float]) -> None:
-    """A Flower app directory with the apps of ``federation_apps`` and the ``settings`` of a run."""
-    folder.mkdir(parents=True)
-    lines = [
-        "[project]",
-        'name = "sfumato-federation"',
-        'version = "1.0.0"',
-        'license = { text = "see sfumato" }',
-        "dependencies = []",
-        "[tool.flwr.app]",
-        'publisher = "sfumato"',
-        "[tool.flwr.app.components]",
-        'serverapp = "federation:server_app"',
-        'clientapp = "federation:client_app"',
-        "[tool.flwr.app.config]",
-        *(f"{key} = {_toml(value)}" for key, value in settings.items()),
-    ]
-    (folder / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "federation.py").write_text(_APP, encoding="utf-8")
-
-
-class Processes(ChildProcesses):
-    """The processes of one run; all of them end with the block."""
-
-    def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        # Flower looks for work once a second, which a run of many short rounds would mostly wait for.
-        poll = os.environ.get(_INTERVAL, "0.1")
-        super().__init__(folder, {"PATH": path, _INTERVAL: poll})
-        self.address = ""
-        self.link: subprocess.Popen[bytes] | None = None
-        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start_link(self, patience: float) -> None:
-        """Start the SuperLink, and wait until it answers."""
-        port = _free_port()
-        self.address = f"127.0.0.1:{port}"
-        self.link = self.start(
-            "superlink",
-            _script("flower-superlink"),
-            "--insecure",
-            *("--host", "127.0.0.1", "--port", str(port)),
-            "--disable-runtime-dependency-installation",
-        )
-        until = time.monotonic() + patience
-        while True:
-            self._check_link()
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-                return
-            except OSError:
-                if time.monotonic() > until:
-                    raise BadInput(f"the SuperLink did not answer within {patience:g} seconds.") from None
-                time.sleep(_POLL)
-
-    def start_node(self, place: Mapping[str, str]) -> None:
-        """Start the SuperNode of the client that stands at ``place``."""
-        # A file of the private folder, and not the arguments: the URL of a ledger may hold a password.
-        config = self.folder / f"{place['name']}.toml"
-        config.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in place.items()), "utf-8")
-        self.nodes[place["name"]] = self.start(
-            place["name"],
-            _script("flower-supernode"),
-            "--insecure",
-            *("--superlink", self.address),
-            *("--host", "127.0.0.1", "--port", str(_free_port())),
-            *("--node-config", str(config)),
+    def federate(self, clients: Mapping[str, LocalTraining] | FlowerClients, **options: Any) -> Federated:
+        """Run all rounds that are left of ``clients``; ``options`` are further ones of ``federate``."""
+        terms = self.terms
+        return federate(
+            clients,
+            terms.initial,
+            terms.protection(),
+            rounds=terms.rounds,
+            central=terms.at_server(),
+            randomness=terms.randomness or self.noise,
+            begun=self.begun,
+            **{"each_round": self.keep} | options,
         )
 
-    def submit(self, app: Path) -> None:
-        """Hand the app to the SuperLink, which starts the run."""
-        config = (
-            f'[superlink]\ndefault = "run"\n[superlink.run]\naddress = "{self.address}"\ninsecure = true\n'
-        )
-        (self.home / "config.toml").write_text(config, encoding="utf-8")
-        command = [_script("flwr"), "run", str(app), "run", "--format", "json"]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
-        try:
-            answer = json.loads(done.stdout)
-        except ValueError:
-            answer = {}
-        if not answer.get("success"):
-            why = " ".join(str(answer.get("error-message", done.stderr)).split())
-            raise BadInput(f"Flower did not start the run: {why[:300]}")
+    def serve(
+        self, grid: Grid | GrpcGrid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
+    ) -> Federated:
+        """Run all rounds that are left of the clients behind ``grid``.
 
-    def check(self, *, without_clients: bool = False) -> None:
-        """Raise where the SuperLink is gone, or all clients are, unless it goes on ``without_clients``."""
-        self._check_link()
-        # All of them are asked: one that died is reaped by that, and what it had started ends with it.
-        ended = [process.poll() is not None for process in self.nodes.values()]
-        if ended and all(ended) and not without_clients:
-            raise BadInput(f"all {len(self.nodes)} clients ended before the run did.")
+        The server pays for all of them where it is the one that adds the noise.
+        """
+        from sfumato.learners.federated import FlowerClients
 
-    def _check_link(self) -> None:
-        if self.link is not None and self.link.poll() is not None:
-            raise BadInput(f"the SuperLink ended with code {self.link.returncode} before the run did.")
+        terms = self.terms
+        settings = {"patience": self.waiting.patience, "timeout": self.waiting.timeout, **options}
+        clients = FlowerClients(grid, terms.names, rounds=terms.rounds, central=terms.central, **settings)
+        pay = self.pay_for_all if terms.central else None
+        return self.federate(clients, pay=pay, each_round=each_round or self.keep)
 
 
-def run_processes(federated: FederatedRun) -> Federated:
-    """A run with a process for the server and for each client."""
-    terms, budgets, waiting, report = federated.terms, federated.budgets, federated.waiting, federated.report
-    with federated.apart() as (folder, files), Processes(folder) as run:
-        result = folder / "result"
-        result.mkdir()
-        secrets = {name: new_secret() for name in terms.names}
-        kept = folder / "secrets.json"
-        kept.touch(mode=0o600)
-        kept.write_text(json.dumps(secrets), "utf-8")
-        settings: dict[str, str | float] = {
-            TERMS: terms.to_json(),
-            "result": str(result),
-            "secrets": str(kept),
-        }
-        write_app(folder / "app", {**settings, **asdict(waiting), **paid_from(budgets)})
-        report("starting processes", None)
-        run.start_link(waiting.patience)
-        for name in terms.names:
-            run.start_node(place_of(name, files[name], budgets, terms, secrets[name]))
-        run.submit(folder / "app")
-        until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
-        while (made := read_result(result, terms)) is None:
-            # With noise at the server, whether any client is left must not be told.
-            run.check(without_clients=terms.central)
-            if time.monotonic() > until:
-                raise BadInput("the run did not end in the time that its rounds may take.")
-            done = rounds_done(result)
-            report(f"round {min(done + 1, terms.rounds)} of {terms.rounds}", done / terms.rounds)
-            time.sleep(_POLL)
-        return made
+def pack_state(made: Federated) -> bytes:
+    """Return the state of a run as bytes; what its terms say is left out."""
+    told = {
+        "rounds": made.rounds,
+        "paid": dict(made.paid),
+        "refused": [asdict(one) for one in made.refused],
+        "stopped": made.stopped,
+        "out_of_budget": made.out_of_budget,
+    }
+    return layers_to_bytes(told, made.arrays)
 
 
-def _script(name: str) -> str:
-    """The command ``name`` of this installation of Python, or of the path."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise BadInput(
-            f"`engine='processes'` needs {name}: pip install 'sfumato[federated]'.", parameter="engine"
-        )
-    return found
+def unpack_state(packed: bytes, terms: Federation) -> Federated:
+    """Return the state that :func:`pack_state` wrote for a run by ``terms``."""
+    told, arrays = layers_from_bytes(packed)
+    told["refused"] = tuple(Refused(**one) for one in told["refused"])
+    return Federated(arrays=arrays, guarantee=terms.round_guarantee(), **told)
 
 
-def _free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
+def never_drawn(randomness: Randomness) -> NDArray[Any]:
+    """Raise: what is kept is not drawn again."""
+    raise AssertionError("what is kept is not drawn again")
 
 
-def _toml(value: str | float) -> str:
-    """A TOML value; JSON's text is TOML's basic string, but for two characters."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+Engine = Callable[[FederatedRun], Federated]
 
 
 def engine_of(name: str) -> Engine:
@@ -281,56 +156,59 @@ def engine_of(name: str) -> Engine:
     if name not in ENGINES:
         raise BadInput(f"`engine` was {name!r}", parameter="engine", accepted=", ".join(ENGINES))
     if name != "rounds":
+        from sfumato.learners.federated import require_flower
+
         require_flower(f"`engine={name!r}`")
     return ENGINES[name]
+
+
+def training_of(terms: Federation, name: str, features: Any, labels: Any) -> LocalTraining:
+    """The training of client ``name`` on its own records."""
+    return LocalTraining(
+        terms.classifier().make,
+        np.asarray(features, dtype=np.float32),
+        labels,
+        epochs=terms.epochs,
+        batch=terms.batch,
+        rate=terms.rate,
+        seed=terms.seed + terms.names.index(name),
+    )
 
 
 def _rounds(run: FederatedRun) -> Federated:
     terms = run.terms
     clients = {name: training_of(terms, name, *share) for name, share in run.shares.items()}
-    return federate(
-        clients,
-        terms.initial,
-        terms.protection(),
-        rounds=terms.rounds,
-        central=terms.at_server(),
-        pay=BeforeEachRound(run.budgets, terms.names),
-        report=run.report,
-        randomness=terms.randomness,
-    )
+    return run.federate(clients, pay=run.pay_for_all, report=run.report)
 
 
 def _simulation(run: FederatedRun) -> Federated:
     keep_ray_private()  # before Flower imports Ray
     from flwr.simulation import run_simulation
 
+    from sfumato.learners.federated import make_server_app, new_secret
+    from sfumato.release.federation_apps import app_of_clients
+
     made: list[Federated] = []
     failed: list[SfumatoError] = []
     terms, report, text = run.terms, run.report, run.terms.to_json()
     secrets = {name: new_secret() for name in terms.names}
     with run.apart() as (_, files), ray_folder() as folder, _hushed():
-        places = [place_of(name, files[name], run.budgets, terms, secrets[name]) for name in terms.names]
+        places = [run.place_of(name, files[name], secrets[name]) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
 
-        def strategy(context: Any) -> Any:
-            averaging = strategy_of(
-                terms,
-                run.budgets,
-                waiting=run.waiting,
-                secrets=secrets,
-                each_round=lambda number, arrays: report(
-                    f"round {number} of {terms.rounds}", number / terms.rounds
-                ),
-            )
+        def kept(state: Federated) -> None:
+            run.keep(state)
+            report(f"round {state.rounds} of {terms.rounds}", state.rounds / terms.rounds)
+
+        def serve(context: Context, grid: Grid) -> Federated:
             # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
-            averaging.timeout = None
-            return averaging
+            return run.serve(grid, secrets=secrets, each_round=kept, timeout=None)
 
         report("starting Ray", None)
         server = make_server_app(
-            strategy,
+            serve,
             lambda context, result: made.append(result),
             lambda context, error: failed.append(error),
         )
@@ -360,8 +238,14 @@ def _simulation(run: FederatedRun) -> Federated:
     return made[0]
 
 
+def _processes(run: FederatedRun) -> Federated:
+    from sfumato.release.federation_processes import run_processes
+
+    return run_processes(run)
+
+
 def _grpc(run: FederatedRun) -> Federated:
-    from sfumato.release.federation_grpc import run_grpc
+    from sfumato.release.federation_processes import run_grpc
 
     with _hushed():
         return run_grpc(run)
@@ -384,6 +268,6 @@ def _hushed() -> Iterator[None]:
 ENGINES: Mapping[str, Engine] = {
     "rounds": _rounds,
     "simulation": _simulation,
-    "processes": run_processes,
+    "processes": _processes,
     "grpc": _grpc,
 }

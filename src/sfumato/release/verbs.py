@@ -521,7 +521,7 @@ def federate(
         ledger=ledger,
         uncharged=uncharged,
     )
-    planned = plan_federation(opened)
+    planned = plan_federation(opened, None if plan else target)
     if plan:
         return planned
     if warn is not None:

@@ -14,8 +14,8 @@ from sfumato.learners.federated.secure import (
     SecureSum,
     SecureSumClient,
     SecureSumServer,
-    share_of,
 )
+from sfumato.learners.federated.secure.noise_share import share_of
 from sfumato.noise import Secure
 
 LENGTH = 1 << 18

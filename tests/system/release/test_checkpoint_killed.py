@@ -1,9 +1,10 @@
-"""``sfumato learn`` is killed in the middle of its training, and the same command resumes it."""
+"""``sfumato learn`` and ``federate`` are killed in the middle, and the same command resumes them."""
 
 import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -101,3 +102,35 @@ def test_killed_training_is_resumed_by_the_same_command_and_paid_once(
     assert [Path("whole", name).read_bytes() for name in names] == [
         Path("model", name).read_bytes() for name in names
     ]
+
+
+def test_a_killed_federated_run_is_resumed_by_the_same_command_and_each_round_is_paid_once(
+    called, executable, digits, folder
+):
+    np.savez("digits.npz", X=digits[0], y=digits[1])
+    with Ledger("sqlite:///book.db") as ledger:
+        for client in ("client-1", "client-2"):
+            ledger.open(f"ward/{client}", 300.0, 1e-5, "client")
+    asked = ("--classes", "10", "--clients", "2", "--rounds", "6", "--epsilon", "300", "--clip", "1")
+    budgets = ("--dataset", "ward", "--ledger", "sqlite:///book.db")
+    words = ("federate", "digits.npz", "-o", "model", *asked, "--epochs", "10", *budgets, "--json")
+    kept = folder / ".model.run" / "sums"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen([executable, *words], **silent) as started:
+        deadline = time.monotonic() + 100
+        while not kept.exists() or kept.stat().st_size < 5_000:
+            assert started.poll() is None, started.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        started.send_signal(signal.SIGKILL)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert not Path("model").exists()
+    done = called(*words).result
+    assert (done["rounds"], done["stopped"], done["refused"]) == (6, None, [])
+    assert not kept.parent.exists()
+    with Ledger("sqlite:///book.db") as ledger:
+        for client in ("client-1", "client-2"):
+            spends = [entry for entry in ledger.history(f"ward/{client}") if entry.kind == "spend"]
+            assert len(spends) == 6
+            assert spends[-1].hash == done["spends"][client][-1]["hash"]
+    assert called("verify", "model", "--ledger", "sqlite:///book.db").code == 0

@@ -1,5 +1,7 @@
 """A whole secure sum in one process, every message through its bytes, with clients that leave."""
 
+import numpy as np
+
 from sfumato.learners.federated.secure import MaskedInput, SecureSumClient, SecureSumServer
 from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
@@ -9,8 +11,14 @@ from sfumato.learners.federated.secure.secure_messages import (
     UnmaskRequest,
     UnmaskShares,
 )
+from sfumato.learners.federated.secure.secure_primitives import RINGS, with_masks
 
 STAYS = 4
+
+
+def mask(key, length, bits=64):
+    """The mask of one key alone."""
+    return with_masks(np.zeros(length, dtype=RINGS[bits]), added=[key], taken=[])
 
 
 def masked(client, delivery, vector):

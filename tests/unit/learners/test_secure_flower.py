@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-import sfumato.learners.federated.flower_apps  # noqa: F401  (before Flower and Ray)
+import sfumato.learners.federated.flower_client  # noqa: F401  (before Flower and Ray)
 
 pytest.importorskip("flwr")
 
@@ -15,8 +15,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import make_protection
-from sfumato.learners.federated.privacy_mod import PrivacyMod
-from sfumato.learners.federated.protections import own
+from sfumato.learners.federated.flower_client import PrivacyMod
+from sfumato.learners.federated.protections import randomness_of
 from sfumato.learners.federated.secure import MaskedInput, Quantiser, SecureSum
 from sfumato.learners.federated.secure.noise_share import NoiseShare
 from sfumato.learners.federated.secure.secure_flower import (
@@ -24,8 +24,8 @@ from sfumato.learners.federated.secure.secure_flower import (
     SecureFedAvg,
     SecureRound,
     SecureSumMod,
-    asked,
-    written_terms,
+    stage_record,
+    terms_values,
 )
 from sfumato.noise import Seeded
 from sfumato.release import keep_ray_private
@@ -190,7 +190,9 @@ def test_it_goes_together_with_the_privacy_mod():
         assert list(reply.content) == [RECORD]
     received = list(MODEL.values())
     sent = [
-        protection.protect(list(trained(name).values()), received, own(Seeded(name), f"client {name}", 1))
+        protection.protect(
+            list(trained(name).values()), received, randomness_of(Seeded(name), f"client {name}", 1)
+        )
         for name in range(1, 4)
     ]
     for layer, key in enumerate(MODEL):
@@ -281,7 +283,7 @@ def test_a_client_whose_budget_is_spent_trains_nothing():
 def test_a_client_keeps_to_its_own_noise(theirs, ours):
     app = make_app(noise=ours)
     terms = SecureSum(clients=4, length=8)
-    proposed = question("keys", **written_terms(terms, theirs or Quantiser()))
+    proposed = question("keys", **terms_values(terms, theirs or Quantiser()))
     context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
     with pytest.raises(BadInput, match="the server proposed a sum with other noise, or without the noise"):
         app(proposed, context)
@@ -315,7 +317,9 @@ def test_a_client_with_a_bad_answer_has_dropped_out(answer):
 
 
 def question(stage, name=1, kind="train", **values):
-    message = Message(RecordDict({RECORD: asked(stage, **values)}), dst_node_id=name, message_type=kind)
+    message = Message(
+        RecordDict({RECORD: stage_record(stage, **values)}), dst_node_id=name, message_type=kind
+    )
     message.metadata.__dict__["_message_id"] = "1"
     return message
 

@@ -5,9 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from secure_rounds import mask
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.secure.secure_primitives import RINGS, mask, with_masks
+from sfumato.learners.federated.secure.secure_primitives import RINGS, with_masks
 
 KEY = hashlib.sha256(b"a key").digest()
 # AES-256 of the counter blocks 0 and 1 under the zero key: H and E(K, Y₀) of the GCM specification's case 13.

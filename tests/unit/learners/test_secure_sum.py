@@ -8,12 +8,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from secure_rounds import STAYS, masked, shared, summed
+from secure_rounds import STAYS, mask, masked, shared, summed
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated.secure import SecureSum, SecureSumClient, SecureSumServer
 from sfumato.learners.federated.secure.secure_messages import Roster, UnmaskRequest
-from sfumato.learners.federated.secure.secure_primitives import SHARE_BYTES, agreed_key, mask, secret_of
+from sfumato.learners.federated.secure.secure_primitives import SHARE_BYTES, agreed_key, secret_of
 
 VECTOR = np.arange(5)
 

@@ -12,11 +12,13 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
 
+from sfumato.release.payment import Content
+
 from sfumato.errors import BadInput
 from sfumato.learners.federated import PROTECTIONS, LocalTraining, OutOfBudget
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.privacy import Guarantee
-from sfumato.release.client_budget import BeforeEachRound, ClientBudgets
+from sfumato.release.client_budget import ClientBudgets
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.federation import Federation
 from sfumato.release.stored_model import load_model
@@ -285,9 +287,7 @@ def test_every_client_may_have_a_ledger_of_its_own(tmp_path):
         with Ledger(url.replace("{client}", name)) as book:
             book.open(f"ward/{name}", 8.0, 1e-5, "client")
     budgets = ClientBudgets("ward", url, "run")
-    pay = BeforeEachRound(budgets, ("client-1", "client-2"))
-    pay("client-1", 1, ONE)
-    pay("client-2", 1, ONE)
+    budgets.pay_all(("client-1", "client-2"), 1, ONE)
     assert [len(budgets.spends(name)) for name in ("client-1", "client-2")] == [1, 1]
     assert len({row["ledger"] for name in ("client-1", "client-2") for row in budgets.spends(name)}) == 2
 
@@ -307,7 +307,7 @@ def test_with_noise_at_the_server_everybody_pays_whether_sampled_or_not(digits, 
 
 def test_records_are_dealt_to_clients_in_turn(digits):
     made = open_federation(digits / "digits.npz", TERMS, classes=10)
-    shares = made.shares(lambda stage, share: None)
+    shares = made.shares(lambda stage, share: None, Content())
     with np.load(digits / "digits.npz") as data:
         for number, name in enumerate(("client-1", "client-2", "client-3")):
             assert np.array_equal(shares[name][0], data["X"][number::3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import stat
 import tomllib
 
 import numpy as np
@@ -14,13 +14,13 @@ pytest.importorskip("flwr")
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, StorageFull
 from sfumato.learners.federated import Credential, Federated, Refused
 from sfumato.ledger import Ledger
-from sfumato.release import federation_apps
+from sfumato.release import checkpoint, federation_apps
 from sfumato.release.client_budget import Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_engines import write_app
+from sfumato.release.federation_processes import write_app
 
 TERMS = Federation(
     clients=2, rounds=2, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
@@ -39,7 +39,7 @@ def place(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "own.npz", X=rng.normal(size=(20, 4)).astype(np.float32), y=np.arange(20) % 3)
     with Ledger(f"sqlite:///{tmp_path}/own.db") as book:
-        book.open("ward/client-2", 50.0, 1e-5, "client")
+        book.open("ward/client-2", 90.0, 1e-5, "client")
     return {
         "name": "client-2",
         "file": str(tmp_path / "own.npz"),
@@ -79,6 +79,82 @@ def test_a_client_trains_pays_from_its_own_ledger_and_proves_its_name(place):
     assert spends(place) == 1
 
 
+@pytest.fixture
+def kept(place, tmp_path):
+    """A client that keeps its answers."""
+    return place | {"checkpoint": str(tmp_path / "client-2")}
+
+
+def sent(place, message=None):
+    """What a new process of the client answers."""
+    reply = federation_apps.client_app(message or train(), context(place))
+    assert not reply.has_error(), reply.error.reason
+    return [array.tobytes() for array in reply.content["arrays"].to_numpy_ndarrays()]
+
+
+def test_an_answer_that_was_lost_is_sent_again_and_paid_once(kept, tmp_path):
+    first = sent(kept)
+    other = train()
+    other.content["arrays"] = ArrayRecord([np.asarray(array) + 1 for array in TERMS.initial])
+    assert sent(kept) == sent(kept, other) == first
+    assert spends(kept) == 1
+    assert sent(kept, train(2)) != first
+    assert sent(kept) == first
+    assert spends(kept) == 2
+    folder = tmp_path / ".client-2.run"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    assert modes == {".client-2.run": 0o700, "record.json": 0o600, "sums": 0o600}
+
+
+@pytest.mark.parametrize(
+    ("owner", "at", "before"),
+    [(Ledger, "spend", True), (Ledger, "spend", False), (checkpoint._Log, "append", True)],
+)
+def test_a_client_that_is_cut_off_before_it_has_kept_its_answer_draws_it_again(
+    kept, monkeypatch, owner, at, before
+):
+    called = getattr(owner, at)
+
+    def cut(*given, **words):
+        if not before:
+            called(*given, **words)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, at, cut)
+    with pytest.raises(KeyboardInterrupt):
+        sent(kept)
+    monkeypatch.setattr(owner, at, called)
+    assert spends(kept) == (0 if (at, before) == ("spend", True) else 1)
+    first = sent(kept)
+    assert sent(kept) == first
+    assert spends(kept) == 1
+
+
+def test_a_client_whose_records_changed_does_not_go_on(kept, caplog):
+    sent(kept)
+    with np.load(kept["file"]) as held:
+        np.savez(kept["file"], X=-held["X"], y=held["y"])
+    federation_apps._digest_of.cache_clear()
+    reply = federation_apps.client_app(train(2), context(kept))
+    assert reply.error.reason == "this client cannot take part; its own log says why."
+    assert "the data changed since" in caplog.text
+    assert spends(kept) == 1
+
+
+def test_what_cannot_be_kept_is_not_sent(kept, monkeypatch):
+    def full(self, array):
+        raise StorageFull("the disk is full.")
+
+    append = checkpoint._Log.append
+    monkeypatch.setattr(checkpoint._Log, "append", full)
+    with pytest.raises(StorageFull):
+        sent(kept)
+    monkeypatch.setattr(checkpoint._Log, "append", append)
+    first = sent(kept)
+    assert sent(kept) == first
+    assert spends(kept) == 1
+
+
 @pytest.mark.parametrize("accept", [None, "0" * 64])
 def test_terms_that_the_client_did_not_agree_to_are_not_answered(place, accept):
     """Whoever starts a run could otherwise ask for parameters without noise."""
@@ -112,19 +188,22 @@ def test_what_the_server_leaves_is_read_as_it_was(tmp_path):
         "stopped before round 2 of 2: nothing is left.",
         True,
     )
-    assert federation_apps.read_result(tmp_path, TERMS) is None
-    federation_apps._write_result(context({}, result=str(tmp_path)), made)
-    read = federation_apps.read_result(tmp_path, TERMS)
+    assert federation_apps.read_state(tmp_path / "state", TERMS) is None
+    federation_apps.hand_over(tmp_path, made, 1.0)
+    read = federation_apps.read_state(tmp_path / "state", TERMS)
     assert read is not None
     assert all(np.array_equal(a, b) for a, b in zip(read.arrays, made.arrays, strict=True))
     assert (read.rounds, read.paid, read.refused) == (made.rounds, made.paid, made.refused)
     assert (read.stopped, read.out_of_budget, read.guarantee) == (made.stopped, True, made.guarantee)
 
 
-def test_an_error_of_the_server_is_told_in_its_sentence(tmp_path):
-    federation_apps._write_error(context({}, result=str(tmp_path)), BadInput("1 of 2 clients appeared."))
-    with pytest.raises(BadInput, match="1 of 2 clients appeared"):
-        federation_apps.read_result(tmp_path, TERMS)
+def test_the_server_goes_on_when_its_state_was_kept(tmp_path):
+    (tmp_path / "kept").write_text("1")
+    state = Federated(TERMS.initial, 2, TERMS.round_guarantee(), {"client-1": 2, "client-2": 2})
+    with pytest.raises(BadInput, match=r"round 2 was not kept within 0\.1 seconds"):
+        federation_apps.hand_over(tmp_path, state, 0.1)
+    (tmp_path / "kept").write_text("2")
+    federation_apps.hand_over(tmp_path, state, 60.0)
 
 
 def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
@@ -139,11 +218,7 @@ def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
 def test_the_server_needs_the_secrets_by_which_clients_prove_their_names(tmp_path):
     for named in ({}, {"secrets": str(tmp_path / "none.json")}):
         with pytest.raises(BadInput, match="names no file of the clients' secrets"):
-            federation_apps._server_strategy(context({}, dataset="", ledger="", **named))
-    file = tmp_path / "secrets.json"
-    file.write_text(json.dumps(dict.fromkeys(TERMS.names, "own secret")))
-    strategy = federation_apps._server_strategy(context({}, dataset="", ledger="", secrets=str(file)))
-    assert strategy.timeout == 1.0
+            federation_apps._serve(context({}, dataset="", ledger="", **named), None)
 
 
 def test_waiting_is_a_number_of_seconds():

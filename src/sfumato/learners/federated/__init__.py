@@ -6,44 +6,39 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.learners.federated.central_noise import AveragedTensors as AveragedTensors
     from sfumato.learners.federated.central_noise import Central as Central
-    from sfumato.learners.federated.central_noise import CentralGaussian as CentralGaussian
-    from sfumato.learners.federated.central_noise import calibrated as calibrated
-    from sfumato.learners.federated.flower_apps import QUIET as QUIET
-    from sfumato.learners.federated.flower_apps import make_client_app as make_client_app
-    from sfumato.learners.federated.flower_apps import require_flower as require_flower
-    from sfumato.learners.federated.flower_apps import round_of as round_of
-    from sfumato.learners.federated.flower_strategy import PrivateAverage as PrivateAverage
-    from sfumato.learners.federated.flower_strategy import make_server_app as make_server_app
-    from sfumato.learners.federated.grpc_grid import Credential as Credential
-    from sfumato.learners.federated.grpc_grid import GrpcClient as GrpcClient
+    from sfumato.learners.federated.central_noise import calibrate as calibrate
+    from sfumato.learners.federated.central_noise import make_central as make_central
+    from sfumato.learners.federated.flower_client import Credential as Credential
+    from sfumato.learners.federated.flower_client import PrivacyMod as PrivacyMod
+    from sfumato.learners.federated.flower_client import make_client_app as make_client_app
+    from sfumato.learners.federated.flower_client import new_secret as new_secret
+    from sfumato.learners.federated.flower_client import refused_message as refused_message
+    from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
+    from sfumato.learners.federated.flower_server import make_server_app as make_server_app
+    from sfumato.learners.federated.grpc_grid import GrpcGrid as GrpcGrid
+    from sfumato.learners.federated.grpc_grid import answer_server as answer_server
     from sfumato.learners.federated.grpc_grid import grpc_service as grpc_service
-    from sfumato.learners.federated.grpc_grid import new_secret as new_secret
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
-    from sfumato.learners.federated.local_training import Shapes as Shapes
-    from sfumato.learners.federated.local_training import as_layers as as_layers
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
+    from sfumato.learners.federated.local_training import layers_from_bytes as layers_from_bytes
+    from sfumato.learners.federated.local_training import layers_to_bytes as layers_to_bytes
     from sfumato.learners.federated.local_training import put_parameters as put_parameters
-    from sfumato.learners.federated.local_training import shapes_of as shapes_of
-    from sfumato.learners.federated.local_training import size_of as size_of
-    from sfumato.learners.federated.privacy_mod import PrivacyMod as PrivacyMod
-    from sfumato.learners.federated.privacy_mod import refused_message as refused_message
     from sfumato.learners.federated.protections import CLIENT as CLIENT
     from sfumato.learners.federated.protections import PROTECTIONS as PROTECTIONS
-    from sfumato.learners.federated.protections import NoProtection as NoProtection
     from sfumato.learners.federated.protections import Protection as Protection
     from sfumato.learners.federated.protections import TensorPaper as TensorPaper
-    from sfumato.learners.federated.protections import finite_parameters as finite_parameters
     from sfumato.learners.federated.protections import make_protection as make_protection
     from sfumato.learners.federated.protections import protection_name as protection_name
+    from sfumato.learners.federated.rounds import QUIET as QUIET
     from sfumato.learners.federated.rounds import Federated as Federated
     from sfumato.learners.federated.rounds import FederatedClassifier as FederatedClassifier
     from sfumato.learners.federated.rounds import OutOfBudget as OutOfBudget
     from sfumato.learners.federated.rounds import Refused as Refused
     from sfumato.learners.federated.rounds import client_names as client_names
     from sfumato.learners.federated.rounds import federate as federate
+    from sfumato.learners.federated.rounds import require_flower as require_flower
     from sfumato.learners.federated.rounds import round_guarantee as round_guarantee
 
 __all__ = [
@@ -51,29 +46,27 @@ __all__ = [
     "PROTECTIONS",
     "QUIET",
     "Arrays",
-    "AveragedTensors",
     "Central",
-    "CentralGaussian",
     "Credential",
     "Federated",
     "FederatedClassifier",
-    "GrpcClient",
+    "FlowerClients",
+    "GrpcGrid",
     "LocalTraining",
-    "NoProtection",
     "OutOfBudget",
     "PrivacyMod",
-    "PrivateAverage",
     "Protection",
     "Refused",
-    "Shapes",
     "TensorPaper",
-    "as_layers",
-    "calibrated",
+    "answer_server",
+    "calibrate",
     "client_names",
     "federate",
-    "finite_parameters",
     "grpc_service",
     "initial_parameters",
+    "layers_from_bytes",
+    "layers_to_bytes",
+    "make_central",
     "make_client_app",
     "make_protection",
     "make_server_app",
@@ -83,53 +76,45 @@ __all__ = [
     "refused_message",
     "require_flower",
     "round_guarantee",
-    "round_of",
-    "shapes_of",
-    "size_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "AveragedTensors": "central_noise",
             "Central": "central_noise",
-            "CentralGaussian": "central_noise",
-            "calibrated": "central_noise",
-            "QUIET": "flower_apps",
-            "make_client_app": "flower_apps",
-            "require_flower": "flower_apps",
-            "round_of": "flower_apps",
-            "PrivateAverage": "flower_strategy",
-            "make_server_app": "flower_strategy",
-            "Credential": "grpc_grid",
-            "GrpcClient": "grpc_grid",
+            "calibrate": "central_noise",
+            "make_central": "central_noise",
+            "Credential": "flower_client",
+            "PrivacyMod": "flower_client",
+            "make_client_app": "flower_client",
+            "new_secret": "flower_client",
+            "refused_message": "flower_client",
+            "FlowerClients": "flower_server",
+            "make_server_app": "flower_server",
+            "GrpcGrid": "grpc_grid",
+            "answer_server": "grpc_grid",
             "grpc_service": "grpc_grid",
-            "new_secret": "grpc_grid",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
-            "Shapes": "local_training",
-            "as_layers": "local_training",
             "initial_parameters": "local_training",
+            "layers_from_bytes": "local_training",
+            "layers_to_bytes": "local_training",
             "put_parameters": "local_training",
-            "shapes_of": "local_training",
-            "size_of": "local_training",
-            "PrivacyMod": "privacy_mod",
-            "refused_message": "privacy_mod",
             "CLIENT": "protections",
             "PROTECTIONS": "protections",
-            "NoProtection": "protections",
             "Protection": "protections",
             "TensorPaper": "protections",
-            "finite_parameters": "protections",
             "make_protection": "protections",
             "protection_name": "protections",
+            "QUIET": "rounds",
             "Federated": "rounds",
             "FederatedClassifier": "rounds",
             "OutOfBudget": "rounds",
             "Refused": "rounds",
             "client_names": "rounds",
             "federate": "rounds",
+            "require_flower": "rounds",
             "round_guarantee": "rounds",
         },
     )

@@ -18,7 +18,7 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
 - the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
   waits for each client (``grpc_grid``): neither when others answer nor how long their
   replies take to read moves it;
-- each reply is read by itself (``flower_strategy``), and whatever goes wrong there is zero for that client
+- each reply is read by itself (``flower_server``), and whatever goes wrong there is zero for that client
   alone;
 - names are assigned by the server or proven by a secret (``grpc_grid``), and a name counts once; a reply
   counts for the node that was sent the message which it names, whose number nobody else knows, and only the
@@ -35,7 +35,9 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   order.
 
 Premise: what a client answers, and whether it appears and answers in time, depends on its own records and
-coins and on the models, and not on other clients in any other way; and a client has one node. Clients that
+coins and on the models, and not on other clients in any other way; and a client has one node. A round that
+was interrupted is asked for again, by the same coins, and aⱼ is the answer to the last asking: whether and
+when a run is interrupted must not depend on records. Clients that
 share a machine take time from each other, and a round begins when the one before has ended:
 ``docs/limits.md`` says what that leaves. In one process, and in a simulation, where clients take turns, there
 is therefore no deadline.
@@ -63,27 +65,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.local_training import (
-    Arrays,
-    Shapes,
-    as_layers,
-    flat_vector,
-    shapes_of,
-    size_of,
-)
-from sfumato.learners.federated.protections import CLIENT, TensorPaper
+from sfumato.learners.federated.local_training import Arrays, Shapes, as_layers, flat_vector, size_of
+from sfumato.learners.federated.protections import CLIENT, TensorPaper, Vector, make_protection
 from sfumato.mechanisms import known_neighbours, positive, shown
 from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
-from sfumato.privacy import Claim, Guarantee, Neighbours
+from sfumato.privacy import DELTA, FEDERATED, Claim, Guarantee, Neighbours
 
-__all__ = ["AveragedTensors", "Central", "CentralGaussian", "calibrated"]
+__all__ = ["Central", "calibrate", "make_central"]
 
 _TURNS = 44
 _WEAKEST, _STRONGEST = 1e-9, 1e9
@@ -91,7 +86,7 @@ _WEAKEST, _STRONGEST = 1e-9, 1e9
 _CLOSE = 5e-4
 
 
-def calibrated(
+def calibrate(
     guarantee_of: Callable[[float], Guarantee],
     *,
     rounds: int,
@@ -146,6 +141,23 @@ class Central(ABC):
         """Return that of one of ``clients`` clients in one round, for layers of ``shapes``."""
 
     @abstractmethod
+    def summand(self, reply: Vector, received: Vector) -> Vector:
+        """Return what one reply adds to the sum: g of the theorem, bounded whatever the reply holds."""
+
+    @abstractmethod
+    def released(
+        self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
+    ) -> Vector:
+        """Return the parameters after the round, drawn from the sum ``total``."""
+
+    @abstractmethod
+    def claim(self) -> Claim | None:
+        """Return the authors' claim about one round, or None."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return every parameter that is given as a JSON value."""
+
     def combined(
         self,
         replies: Mapping[str, Arrays],
@@ -154,14 +166,11 @@ class Central(ABC):
         randomness: Randomness | None = None,
     ) -> Arrays:
         """Return the parameters after the round; ``replies`` are checked, ``received`` is what was sent."""
-
-    @abstractmethod
-    def claim(self) -> Claim | None:
-        """Return the authors' claim about one round, or None."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return every parameter as a JSON value."""
+        base = flat_vector(received)
+        total = np.zeros(base.size)
+        for name in sorted(replies):
+            total += self.summand(flat_vector(replies[name]), base)
+        return as_layers(self.released(total, base, clients, randomness), received)
 
     def sampled(self, names: Sequence[str], randomness: Randomness | None = None) -> list[str]:
         """Return who takes part in a round: everybody."""
@@ -194,13 +203,14 @@ class CentralGaussian(Central):
                 f"`sample` was {shown(rate)}: a chance above 0 and of at most 1 is needed.",
                 parameter="sample",
             )
-        relation = known_neighbours(self.neighbours)
-        if rate < 1.0 and relation is Neighbours.REPLACE:
+        if known_neighbours(self.neighbours) is Neighbours.REPLACE and rate < 1.0:
             raise BadInput("sampled clients are proven for zero-out neighbours, not for replace.")
 
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
         """Return the (sampled) Gaussian mechanism."""
-        self._step(size_of(shapes))  # refuses what could not be summed before anybody pays
+        step = self._step(size_of(shapes))
+        # Refuses a clip with too many steps, which could not be summed, before anybody pays.
+        onto_grid(np.zeros((1, 1)), self.clip, "l2", step)
         event = GaussianDpEvent(float(self.multiplier))
         sampled = self.sample < 1.0
         return Guarantee(
@@ -223,29 +233,24 @@ class CentralGaussian(Central):
         taken = coins(stream, min(int(self.sample * 2.0**64), (1 << 64) - 1), len(names))
         return [name for name, one in zip(names, taken, strict=True) if one]
 
-    def combined(
-        self,
-        replies: Mapping[str, Arrays],
-        received: Arrays,
-        clients: int,
-        randomness: Randomness | None = None,
-    ) -> Arrays:
-        """Return received parameters plus the noised sum of clipped updates over the public number q·K."""
-        base, sigma = flat_vector(received), self.sigma()
-        step, total = self._step(base.size), np.zeros(base.size)
-        for name in sorted(replies):
-            update = flat_vector(replies[name]) - base
-            if self.limit is not None:
-                update = np.clip(update, -self.limit, self.limit)
-            total += onto_grid(update[None, :], self.clip, "l2", step)[0]
-        noised = total * step + gaussian_noise(sigma, base.size, grid=step, randomness=randomness)
-        return as_layers(base + noised / (self.sample * clients), received)
+    def summand(self, reply: Vector, received: Vector) -> Vector:
+        """Return the clipped update on the grid."""
+        update = reply - received
+        if self.limit is not None:
+            update = np.clip(update, -self.limit, self.limit)
+        return np.asarray(onto_grid(update[None, :], self.clip, "l2", self._step(update.size))[0])
+
+    def released(
+        self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
+    ) -> Vector:
+        """Return received parameters plus the noised sum over the public number q·K."""
+        step = self._step(total.size)
+        noise = gaussian_noise(self.sigma(), total.size, grid=step, randomness=randomness)
+        return received + (total * step + noise) / (self.sample * clients)
 
     def _step(self, size: int) -> float:
-        """Return the step of the grid for ``size`` parameters, if a clip has not too many of them."""
-        step = grid_step(self.sigma(), self.clip / math.sqrt(size))
-        onto_grid(np.zeros((1, 1)), self.clip, "l2", step)
-        return step
+        """Return the step of the grid for ``size`` parameters."""
+        return grid_step(self.sigma(), self.clip / math.sqrt(size))
 
     def claim(self) -> Claim | None:
         """Return the theorem's own."""
@@ -255,11 +260,10 @@ class CentralGaussian(Central):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return all parameters."""
-        plain = {"multiplier": self.multiplier, "clip": self.clip, "limit": self.limit, "sample": self.sample}
-        return {key: value for key, value in plain.items() if value is not None} | {
-            "neighbours": self.neighbours
-        }
+        """Return all parameters that are given."""
+        plain = {name: value for name, value in asdict(self).items() if value is not None}
+        del plain["name"]
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +273,7 @@ class AveragedTensors(Central):
     **Guarantee.** Unit client, neighbours replace, against everybody but the server. One of K clients moves
     each averaged parameter by at most 2C/K, by 2⁻⁵⁰·K·C more for the rounding of two sums of K numbers (each
     errs by at most K·2⁻⁵³·K·C), and by one step of the grid more once it is rounded there. So it is that of
-    ``tensor_paper`` with this distance. The paper takes the sensitivity of the average for that of one
+    ``TensorPaper`` with this distance. The paper takes the sensitivity of the average for that of one
     client, 2C√I. A client that does not answer counts as zeros, so that K stays what it was; who is in the
     average is decided as the module says.
     """
@@ -279,23 +283,19 @@ class AveragedTensors(Central):
 
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
         """Return: all shown with probability r, else the noise on averages 2·clip/K apart."""
-        size = size_of(shapes)
         rounding = self.tensor.clip * (2.0**-40 / clients + 2.0**-50 * clients)
         distance = 2.0 * self.tensor.clip / clients + rounding + self.tensor.grid()
-        return self.tensor.apart(size, distance)
+        return self.tensor.apart(size_of(shapes), distance)
 
-    def combined(
-        self,
-        replies: Mapping[str, Arrays],
-        received: Arrays,
-        clients: int,
-        randomness: Randomness | None = None,
-    ) -> Arrays:
-        """Return the average of clipped parameters, each kept or noised."""
-        total = np.zeros(size_of(shapes_of(received)))
-        for name in sorted(replies):
-            total += np.clip(flat_vector(replies[name]), -self.tensor.clip, self.tensor.clip)
-        return as_layers(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0], received)
+    def summand(self, reply: Vector, received: Vector) -> Vector:
+        """Return the clipped parameters."""
+        return np.clip(reply, -self.tensor.clip, self.tensor.clip)
+
+    def released(
+        self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
+    ) -> Vector:
+        """Return the average, each parameter of it kept or noised."""
+        return np.asarray(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0])
 
     def claim(self) -> Claim | None:
         """Return the paper's claim."""
@@ -304,3 +304,34 @@ class AveragedTensors(Central):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the tensors."""
         return self.tensor.parameters()
+
+
+def make_central(
+    mechanism: str,
+    *,
+    strength: float,
+    delta: float = DELTA,
+    clip: float | None = None,
+    limit: float | None = None,
+    neighbours: str = FEDERATED.neighbours,
+    sample: float = 1.0,
+    **options: Any,
+) -> Central:
+    """Return the mechanism of a trusted server for ``gaussian`` or ``tensor-ldp``.
+
+    ``strength`` is one over the noise multiplier for gaussian, and the paper's ε of a round for tensor-ldp,
+    whose ``options`` are those of :func:`~sfumato.learners.federated.make_protection`.
+    """
+    if mechanism == "tensor-ldp":
+        given: dict[str, Any] = {"delta": delta, "clip": clip, "limit": limit, "neighbours": neighbours}
+        tensor = make_protection(mechanism, epsilon=strength, **given, **options)
+        assert isinstance(tensor, TensorPaper)
+        return AveragedTensors(tensor=tensor)
+    if clip is None:
+        raise BadInput(
+            "a central gaussian needs `clip`, the largest L2 norm of an update; read off data it leaks.",
+            parameter="clip",
+        )
+    return CentralGaussian(
+        multiplier=1.0 / strength, clip=clip, limit=limit, sample=sample, neighbours=neighbours
+    )

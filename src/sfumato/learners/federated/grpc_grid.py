@@ -1,267 +1,152 @@
-"""A Flower grid over Flower's gRPC service: credentials, admission, messages, deadlines, and its client.
+"""Messages to clients and back, with a deadline: over any Flower grid, and over gRPC to processes.
 
-The service (``flwr.server.superlink.fleet.grpc_bidi``) is older than messages, and Flower calls its client
-deprecated; but it knows at once when a client is gone, and starts no process for a message. A strategy speaks
-to this grid as it does to a SuperLink.
+**Deadlines.** Every client is waited for by itself, up to one public deadline. Flower's own HTTP grid reads
+all replies in one thread: while it reads a long one, time runs out for the others, and one that cannot be
+read raises an exception in the place of all. Here a thread of its own asks for the reply of each client, so
+that what one of them sends, or when, decides about no other one: a reply counts if it was read completely by
+the deadline, and one that cannot be read is no reply.
 
-**Credentials.** A name is proven by a secret, or assigned by the server, and never taken on trust. A client
-that could choose its name could take another one's place in a sum. So the server sends a challenge that it
-has never used, and a client answers with its name and an HMAC-SHA-256 of both under the secret of that name,
-which is never sent. Nobody else can prove that name, and a proof holds for one challenge.
+**gRPC.** A client holds one stream open, so that its end is known at once, and no message needs a new
+process. What goes over it is bytes: first a challenge of the server and the answer of the client, then
+questions and answers in turn, each of them JSON values and layers (``layers_to_bytes``). So layers keep their
+order, types and shapes, and lose their names; a reply is its one record of arrays, or a reason why there is
+none; and nothing but training is asked.
 
 **Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
-for a name and a proof of it. A process that proves nothing is no client: it is disconnected, and never asked
-to train.
-
-**Deadlines.** ``DeadlineGrid`` waits for every client by itself, up to one public deadline. Flower's own HTTP
-grid reads all replies in one thread: while it reads a long one, time runs out for the others, and one that
-cannot be read raises an exception in the place of all. Here a thread of its own asks for the reply of each
-client, so that what one of them sends, or when, decides about no other one: a reply counts if it was read
-completely by the deadline, and one that cannot be read is no reply.
-
-**Messages.** The service knows parameters (the bytes of ``numpy.save``, never pickled), a configuration of
-single values, a status and metrics. So layers keep their order, types and shapes, and lose their names; a
-reply is its one record of arrays; and an error is a status that is not OK, with its reason.
-
-**Client.** It says who it is, trains with an app, and answers nothing else.
+for a name and a proof of it (``flower_client``). A process that proves nothing in time, or a name that was
+proven before, is no client: it is disconnected, and never asked to train. A name is given to one connection
+in a run.
 """
 
 from __future__ import annotations
 
-import hmac
+import json
 import logging
-import secrets
+import math
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from logging import WARNING
-from threading import Condition, Lock, Thread
-from typing import Any
+from queue import SimpleQueue
+from threading import Condition, Lock, Thread, Timer
+from typing import Any, TypeVar
 
-import numpy as np
-from flwr.app import (
-    DEFAULT_TTL,
-    ArrayRecord,
-    ConfigRecord,
-    Context,
-    Error,
-    Message,
-    Metadata,
-    MetricRecord,
-    RecordDict,
-)
+import grpc  # type: ignore[import-untyped]
+from flwr.app import DEFAULT_TTL, ConfigRecord, Context, Error, Message, Metadata, MetricRecord, RecordDict
 from flwr.app.message import make_message
-from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import (
-    GRPC_MAX_MESSAGE_LENGTH,
-    Code,
-    EvaluateIns,
-    EvaluateRes,
-    FitIns,
-    FitRes,
-    GetParametersIns,
-    GetParametersRes,
-    GetPropertiesIns,
-    GetPropertiesRes,
-    Parameters,
-    Scalar,
-    Status,
-    bytes_to_ndarray,
-    ndarrays_to_parameters,
-    now,
-)
+from flwr.common import now
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
-from flwr.server import ClientManager, SimpleClientManager
-from flwr.server.client_proxy import ClientProxy
-from flwr.server.superlink.fleet.grpc_bidi.grpc_bridge import GrpcBridgeClosed
-from flwr.server.superlink.fleet.grpc_bidi.grpc_client_proxy import GrpcClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore import log
-from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_apps import ARRAYS, CONFIG, METRICS, NAME, record_of
+from sfumato.learners.federated.flower_client import (
+    ARRAYS,
+    CONFIG,
+    METRICS,
+    Credential,
+    new_secret,
+    proven_name,
+    record_of,
+)
+from sfumato.learners.federated.local_training import layers_from_bytes, layers_to_bytes
 
-__all__ = ["Credential", "GrpcClient", "grpc_service", "new_secret"]
+__all__ = ["GrpcGrid", "answer_server", "grpc_service"]
 
-#: Where the challenge stands in a message of the server; the answer holds a name and a proof.
-CHALLENGE, _PROOF = "sfumato-challenge", "sfumato-proof"
-_BYTES = 32
-_NUMPY = "numpy.ndarray"
-_NUMBERS = "fiub"
-_SCALARS = (bool, int, float, str, bytes)
-_UNANSWERED = "only training is answered: nothing in another reply would be protected."
+_SERVICE, _JOIN = "sfumato.Federation", "Join"
 _FAILED = "the client's app failed; why is not told, since that may speak of its records."
-_log = logging.getLogger(__name__)
-_GONE = "its connection was closed before it answered."
+_ABSENT, _GONE = "it is not connected.", "its connection was closed before it answered."
+_BUSY = "it is still at work on an earlier message."
 # Connections of others that do not keep clients from connecting, until they are told to go.
 _STRANGERS = 16
-
-
-def new_secret() -> str:
-    """Return 256 bits from the operating system, as text: a secret, or a challenge."""
-    return secrets.token_hex(_BYTES)
-
-
-@dataclass(frozen=True)
-class Credential:
-    """The public ``name`` of a client and the secret by which it proves that it is the one."""
-
-    name: str
-    secret: str = field(repr=False)
-
-    def answer(self, challenge: str) -> dict[str, str]:
-        """Return the name, and a proof that holds for this challenge and this name alone."""
-        said = f"{challenge}\n{self.name}".encode()
-        return {NAME: self.name, _PROOF: hmac.digest(self.secret.encode(), said, "sha256").hex()}
-
-
-def challenge_of(message: Message) -> str | None:
-    """Return the challenge in a message of the server, None where it holds none."""
-    settings = message.content.config_records.get(CONFIG)
-    challenge = None if settings is None else settings.get(CHALLENGE)
-    return challenge if isinstance(challenge, str) else None
-
-
-def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str, str]) -> str | None:
-    """Return the name that ``answer`` proves by one of the ``known`` secrets, None where it proves none.
-
-    Proofs are compared in constant time.
-    """
-    name, proof = answer.get(NAME), answer.get(_PROOF)
-    secret = known.get(name) if isinstance(name, str) else None
-    if not isinstance(name, str) or secret is None or not isinstance(proof, str):
-        return None
-    expected = Credential(name, secret).answer(challenge)[_PROOF]
-    return name if hmac.compare_digest(proof.encode(), expected.encode()) else None
+_log = logging.getLogger(__name__)
+_Answer = tuple[Message, bytes | Error]
 
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
 _SOONEST, _LATEST = 0.05, 1.0
+_Found = TypeVar("_Found")
 
 
-class DeadlineGrid:
-    """``grid`` with another way to wait; everything else is the grid's own.
+def gather(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:
+    """Call each of ``asking`` in a thread of its own; return what was found within ``timeout`` seconds.
 
-    Without a timeout, and over a grid that ``keeps_deadlines`` by itself, replies are those of the grid.
+    Each is given the moment when time is over. What is found later is dropped, and nobody waits for the
+    threads: so no client has less time because of another one.
     """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    came, found, done = Condition(), list[_Found](), list[None]()
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
+    def run(ask: Callable[[float], _Found | None]) -> None:
+        answer = ask(until)
+        with came:
+            if answer is not None and time.monotonic() <= until:
+                found.append(answer)
+            done.append(None)
+            came.notify_all()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._grid, name)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """Return the replies that were read within ``timeout`` seconds, at most one to each message."""
-        if timeout is None or getattr(self._grid, "keeps_deadlines", False):
-            return self._grid.send_and_receive(messages, timeout=timeout)
-        asked = list(messages)
-        sent = list(self._grid.push_messages(asked)) if asked else []
-        until, done = time.monotonic() + timeout, _Done()
-        for message, identifier in zip(asked, sent, strict=True):
-            waiting = (message.metadata.dst_node_id, identifier, until, done)
-            Thread(target=self._wait, args=waiting, daemon=True).start()
-        return done.replies(len(asked), until)
-
-    def _wait(self, node: int, identifier: str, until: float, done: _Done) -> None:
-        """Ask for the reply of ``node`` until there is one, or time is over."""
-        begun, found = time.monotonic(), None
-        try:
-            # A message that the SuperLink did not take, since the node is gone, has no identifier.
-            while identifier and found is None and (now := time.monotonic()) < until:
-                found = next(iter(self._grid.pull_messages([identifier])), None)
-                if found is None:
-                    pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
-                    time.sleep(max(0.0, min(pause, until - time.monotonic())))
-            # What a reply says of its sender was written by the sender.
-            if found is not None and found.metadata.src_node_id != node:
-                found = None
-        except Exception as error:  # whatever Flower stumbles over in what came from outside
-            log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
-            found = None
-        done.keep(found if time.monotonic() <= until else None)
+    for ask in asking:
+        Thread(target=run, args=(ask,), daemon=True).start()
+    with came:
+        left = None if timeout is None else max(0.0, until - time.monotonic())
+        came.wait_for(lambda: len(done) == len(asking), left)
+        return list(found)
 
 
-class _Done:
-    """The replies that the threads of one round have found: one for each client, or None."""
+def exchange(grid: Grid | GrpcGrid, messages: Sequence[Message], timeout: float | None) -> list[Message]:
+    """Return the replies to ``messages`` that were read within ``timeout`` seconds, at most one to each.
 
-    def __init__(self) -> None:
-        self._found: list[Message | None] = []
-        self._came = Condition()
-
-    def keep(self, found: Message | None) -> None:
-        with self._came:
-            self._found.append(found)
-            self._came.notify_all()
-
-    def replies(self, count: int, until: float) -> list[Message]:
-        """Return all replies once ``count`` clients are done, or those that are there at ``until``."""
-        with self._came:
-            self._came.wait_for(lambda: len(self._found) == count, max(0.0, until - time.monotonic()))
-            return [reply for reply in self._found if reply is not None]
-
-
-class Admission(SimpleClientManager):
-    """Flower's clients by their names, each from when it has proven to know the secret of its name.
-
-    ``known`` holds the secrets by name. Who proves nothing within ``patience`` seconds, or proves a name that
-    was proven before, is disconnected: a name is given to one connection in a run.
+    Without a timeout, and over a grid that keeps deadlines by itself, replies are those of the grid.
     """
-
-    def __init__(self, known: Mapping[str, str], patience: float) -> None:
-        super().__init__()
-        self._known, self._patience = dict(known), patience
-        self._one = Lock()
-
-    def register(self, client: ClientProxy) -> bool:
-        """Ask ``client`` who it is; it counts when it has answered."""
-        assert isinstance(client, GrpcClientProxy)  # what the service makes for a connection
-        Thread(target=self._ask, args=(client,), daemon=True).start()
-        return True
-
-    def _ask(self, client: GrpcClientProxy) -> None:
-        challenge = new_secret()
-        try:
-            answer = client.get_properties(GetPropertiesIns({CHALLENGE: challenge}), self._patience, None)
-        except Exception:  # it hung up, took too long, or sent bytes that Flower stumbles over
-            client.bridge.close()
-            return
-        with self._one:
-            said = answer.properties if answer.status.code == Code.OK else {}
-            name = proven_name(said, challenge, self._known)
-            if name is not None:
-                del self._known[name]
-        if name is None:
-            client.bridge.close()
-            return
-        client.cid = name
-        super().register(client)
+    if timeout is None or not isinstance(grid, Grid):
+        return list(grid.send_and_receive(messages, timeout=timeout))
+    identifiers = grid.push_messages(messages) if messages else []
+    waiting = [
+        partial(_wait, grid, message.metadata.dst_node_id, identifier)
+        for message, identifier in zip(messages, identifiers, strict=True)
+    ]
+    return gather(waiting, timeout)
 
 
-def asking(message: Message) -> FitIns:
-    """Return a message of type train as the service carries it to a client."""
+def _wait(grid: Grid, node: int, identifier: str, until: float) -> Message | None:
+    """Ask for the reply of ``node`` until there is one, or time is over."""
+    begun = time.monotonic()
+    try:
+        # A message that the SuperLink did not take, since the node is gone, has no identifier.
+        while identifier and (now := time.monotonic()) < until:
+            if (found := next(iter(grid.pull_messages([identifier])), None)) is not None:
+                # What a reply says of its sender was written by the sender.
+                return found if found.metadata.src_node_id == node else None
+            pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
+            time.sleep(max(0.0, min(pause, until - time.monotonic())))
+    except Exception as error:  # whatever Flower stumbles over in what came from outside
+        log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
+    return None
+
+
+def question_of(message: Message) -> bytes:
+    """Return a message of type train as bytes for a client."""
     kind = message.metadata.message_type
     if kind != "train":
         raise BadInput(f"messages of type {kind} are not sent: clients answer those of type train alone.")
-    config: dict[str, Scalar] = {}
+    config: dict[str, Any] = {}
     for record in message.content.config_records.values():
-        for key, value in record.items():
-            if not isinstance(value, _SCALARS):
-                raise BadInput(f"{key!r} in the configuration is a list: only single values are carried.")
-            config[key] = value
-    return FitIns(_parameters(message), config)
+        config |= dict(record)
+    try:
+        return layers_to_bytes({CONFIG: config}, _layers(message))
+    except TypeError:
+        raise BadInput("a configuration holds bytes: text and numbers are carried.") from None
 
 
-def asked_of(ins: FitIns) -> Message:
+def message_of(question: bytes) -> Message:
     """Return what arrived at a client as the message that its app is to answer."""
-    content = RecordDict({ARRAYS: _record(ins.parameters), CONFIG: ConfigRecord({**ins.config})})
+    told, layers = layers_from_bytes(question)
+    content = RecordDict({ARRAYS: record_of(layers), CONFIG: ConfigRecord(told[CONFIG])})
     metadata = Metadata(
         run_id=0,
         message_id=uuid.uuid4().hex,
@@ -276,243 +161,186 @@ def asked_of(ins: FitIns) -> Message:
     return make_message(metadata, content)
 
 
-def replied(reply: Message) -> FitRes:
-    """Return the reply of an app as the service carries it to the server: parameters and nothing else."""
-    if reply.has_error():
-        return refusing(reply.error.reason or "the client gave no reason.")
-    return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
+def answer_of(app: ClientApp, context: Context, question: bytes) -> bytes:
+    """Return the layers that ``app`` answers with and nothing else, or why there are none."""
+    try:
+        reply = app(message_of(question), context)
+        if not reply.has_error():
+            return layers_to_bytes({"error": None}, _layers(reply))
+        why = reply.error.reason or "the client gave no reason."
+    except Exception:
+        _log.exception("the app failed, and the server is told that it did")
+        why = _FAILED
+    return layers_to_bytes({"error": why}, [])
 
 
-def refusing(why: str) -> FitRes:
-    """Return an answer without parameters that says ``why``."""
-    return FitRes(Status(Code.FIT_NOT_IMPLEMENTED, why), Parameters([], _NUMPY), 0, {})
-
-
-def reply_of(res: FitRes, message: Message) -> Message:
-    """Return what arrived at the server as a reply to ``message``; raise ``BadInput`` if unreadable."""
-    if res.status.code != Code.OK:
-        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, res.status.message), reply_to=message)
-    content = RecordDict({ARRAYS: _record(res.parameters), METRICS: MetricRecord({"num-examples": 1})})
-    return Message(content, reply_to=message)
-
-
-def _parameters(message: Message) -> Parameters:
-    records = list(message.content.array_records.values())
-    if len(records) != 1:
-        raise BadInput(f"a message holds {len(records)} records of arrays: one is carried.")
-    return ndarrays_to_parameters(records[0].to_numpy_ndarrays())
-
-
-def _record(parameters: Parameters) -> ArrayRecord:
-    if parameters.tensor_type != _NUMPY:
-        raise BadInput(f"parameters came as {parameters.tensor_type!r}: {_NUMPY!r} is needed.")
-    arrays = []
-    for number, tensor in enumerate(parameters.tensors, 1):
-        try:
-            array = bytes_to_ndarray(tensor)
-        except Exception:  # NumPy's reader has many ways to say that bytes are no array
-            raise BadInput(f"the bytes of layer {number} are no array that can be read.") from None
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in _NUMBERS:
-            raise BadInput(f"the bytes of layer {number} are no array of numbers.")
-        arrays.append(array)
-    return record_of(arrays)
-
-
-class GrpcClient(Client):
-    """Answers what it is asked to train with ``app``, for ``flwr.client.start_client``.
-
-    ``context`` is the client's own and kept over all rounds, so that each of them is answered once. An app
-    that raises is answered for with one fixed sentence, since its exception may speak of records. With a
-    ``credential`` the client proves its name to a server that asks for it (see ``grpc_admission``); every
-    other kind of question is refused.
-    """
-
-    def __init__(self, app: ClientApp, context: Context, credential: Credential | None = None) -> None:
-        self._app, self._context, self._credential = app, context, credential
-
-    def fit(self, ins: FitIns) -> FitRes:
-        """Return the reply of the app, or why there is none."""
-        try:
-            message = asked_of(ins)
-        except BadInput as error:
-            return refusing(str(error))
-        try:
-            return replied(self._app(message, self._context))
-        except Exception:
-            _log.exception("the app failed, and the server is told that it did")
-            return refusing(_FAILED)
-
-    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
-        """Refuse: what the model does on the client's records is not protected."""
-        return EvaluateRes(Status(Code.EVALUATE_NOT_IMPLEMENTED, _UNANSWERED), 0.0, 0, {})
-
-    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
-        """Refuse: parameters leave only as a reply to training."""
-        return GetParametersRes(
-            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], "numpy.ndarray")
-        )
-
-    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
-        """Return the client's public name, proven by its credential; a refusal of every other question."""
-        challenge = ins.config.get(CHALLENGE)
-        if self._credential is not None and isinstance(challenge, str):
-            return GetPropertiesRes(Status(Code.OK, ""), {**self._credential.answer(challenge)})
-        return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})
-
-
-class GrpcGrid(Grid):
-    """Sends to the clients that ``clients`` manages, each of which is a node.
-
-    Those that it manages under one of ``names`` are the nodes 1, 2, … in the order of the names; others get
-    the numbers after these in the order of their appearance.
-
-    A client that is gone, and a node that never was, answer at once that the node is unavailable. What cannot
-    be read in a reply becomes an error in a sentence.
-
-    A thread of its own waits for each client, and replies are read when time is over, so that no client has
-    less time because of another one.
-    """
-
-    #: So that nobody has to see to that (see ``DeadlineGrid``).
-    keeps_deadlines = True
-
-    def __init__(self, clients: ClientManager, names: Sequence[str] = ()) -> None:
-        self._clients = clients
-        self._nodes = {name: node for node, name in enumerate(names, 1)}
-        self.names = {node: name for name, node in self._nodes.items()}
-        self._gone: set[str] = set()
-        self._answers: dict[str, tuple[Message, FitRes | Error]] = {}
-        # Messages whose replies came too late for ``send_and_receive``: they are dropped when they come.
-        self._over: set[str] = set()
-        self._came = Condition()
-        self._run = Run.create_empty(SUPERLINK_NODE_ID)
-
-    def set_run(self, run: Run) -> None:
-        """Remember ``run``; nothing depends on it."""
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        """The run that was set, an empty one before."""
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Return a message to one node."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
-    def get_node_ids(self) -> list[int]:
-        """Return the nodes that are connected now, in the order of their numbers."""
-        return sorted(self._connected())
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Send ``messages``, give each an identifier, and return these."""
-        connected, sent = self._connected(), []
-        for message in messages:
-            sent.append(uuid.uuid4().hex)
-            message.metadata.__dict__["_message_id"] = sent[-1]
-            proxy = connected.get(message.metadata.dst_node_id)
-            if proxy is None:
-                self._keep(message, Error(ErrorCode.NODE_UNAVAILABLE, "it is not connected."))
-                continue
-            try:
-                ins = asking(message)
-            except BadInput as error:
-                self._keep(message, Error(ErrorCode.UNKNOWN, str(error)))
-                continue
-            # A thread waits for the client, and no more: what Python 3.11 has for the headers of arrays fails
-            # now and then in two threads at once (python/cpython#106905). Nobody waits for the thread itself.
-            Thread(target=self._ask, args=(message, proxy, ins), daemon=True).start()
-        return sent
-
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """Return the replies to these messages that have come; each is handed out once."""
-        with self._came:
-            answers = [self._answers.pop(sent) for sent in list(message_ids) if sent in self._answers]
-        return [_reply(message, answer) for message, answer in answers]
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Return the replies that come within ``timeout`` seconds."""
-        sent = self.push_messages(messages)
-        with self._came:
-            self._came.wait_for(lambda: self._answers.keys() >= set(sent), timeout)
-            answers = [self._answers.pop(one) for one in sent if one in self._answers]
-            self._over |= set(sent) - {message.metadata.message_id for message, _ in answers}
-        return [_reply(message, answer) for message, answer in answers]
-
-    def _connected(self) -> dict[int, ClientProxy]:
-        """Return the clients that are connected now, by node; new ones get the next numbers."""
-        found = {}
-        with self._came:
-            for name, proxy in self._clients.all().copy().items():
-                node = self._nodes.setdefault(name, len(self._nodes) + 1)
-                if name not in self._gone:
-                    found[node] = proxy
-        return found
-
-    def _ask(self, message: Message, proxy: ClientProxy, ins: FitIns) -> None:
-        """Wait for the answer of the client behind ``proxy``, or for a reason why there is none."""
-        try:
-            self._keep(message, proxy.fit(ins, message.metadata.ttl, None))
-        except GrpcBridgeClosed:
-            with self._came:
-                self._gone.add(proxy.cid)
-            self._keep(message, Error(ErrorCode.NODE_UNAVAILABLE, _GONE))
-        except Exception as error:  # whatever Flower stumbles over in bytes that came from outside
-            why = f"the exchange failed with {type(error).__name__}."
-            self._keep(message, Error(ErrorCode.UNKNOWN, why))
-
-    def _keep(self, message: Message, answer: FitRes | Error) -> None:
-        with self._came:
-            if message.metadata.message_id in self._over:
-                self._over.remove(message.metadata.message_id)
-                return
-            self._answers[message.metadata.message_id] = message, answer
-            self._came.notify_all()
-
-
-def _reply(message: Message, answer: FitRes | Error) -> Message:
+def reply_of(message: Message, answer: bytes | Error) -> Message:
     """Return what came as a reply to ``message``, an error where it cannot be read."""
-    if isinstance(answer, FitRes):
+    if isinstance(answer, bytes):
         try:
-            return reply_of(answer, message)
+            told, layers = layers_from_bytes(answer)
+            if told.get("error") is None:
+                metrics = MetricRecord({"num-examples": 1})
+                return Message(RecordDict({ARRAYS: record_of(layers), METRICS: metrics}), reply_to=message)
+            answer = Error(ErrorCode.MOD_FAILED_PRECONDITION, str(told["error"]))
         except BadInput as error:
             answer = Error(ErrorCode.UNKNOWN, str(error))
     return Message(answer, reply_to=message)
 
 
+def _layers(message: Message) -> list[Any]:
+    records = list(message.content.array_records.values())
+    if len(records) != 1:
+        raise BadInput(f"a message holds {len(records)} records of arrays: one is carried.")
+    return records[0].to_numpy_ndarrays()
+
+
+class _Connection:
+    """The stream of one client: one question at a time, and its answer, None where the stream has ended."""
+
+    def __init__(self) -> None:
+        self.questions, self.answers = SimpleQueue[bytes | None](), SimpleQueue[bytes | None]()
+        self.busy = Lock()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self.questions.put(None)
+        self.answers.put(None)
+
+
+class GrpcGrid:
+    """The clients that have proven one of the names of ``secrets``: nodes 1, 2, … in the order of these.
+
+    Who proves nothing within ``patience`` seconds is disconnected. A client that is gone, and a node that
+    never was, answer at once that the node is unavailable. What cannot be read in a reply becomes an error in
+    a sentence.
+    """
+
+    def __init__(self, secrets: Mapping[str, str], patience: float) -> None:
+        self.names = dict(enumerate(secrets, 1))
+        self._secrets, self._patience = dict(secrets), patience
+        self._connected: dict[int, _Connection] = {}
+        self._one = Lock()
+
+    def get_node_ids(self) -> list[int]:
+        """Return the nodes that are connected now, in the order of their numbers."""
+        with self._one:
+            return sorted(self._connected)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """Return the replies that come within ``timeout`` seconds."""
+        asking = list[Callable[[float], _Answer]]()
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = uuid.uuid4().hex
+            question: bytes | Error
+            try:
+                question = question_of(message)
+            except BadInput as error:
+                question = Error(ErrorCode.UNKNOWN, str(error))
+            asking.append(partial(self._ask, message, question))
+        # Threads wait for clients, and no more: what Python 3.11 has for the headers of arrays fails now and
+        # then in two threads at once (python/cpython#106905).
+        return [reply_of(message, answer) for message, answer in gather(asking, timeout)]
+
+    def _ask(self, message: Message, question: bytes | Error, until: float) -> _Answer:
+        """Return the answer of the client, or a reason why there is none."""
+        with self._one:
+            connection = self._connected.get(message.metadata.dst_node_id)
+        if isinstance(question, Error):
+            return message, question
+        if connection is None:
+            return message, Error(ErrorCode.NODE_UNAVAILABLE, _ABSENT)
+        if not connection.busy.acquire(blocking=False):
+            return message, Error(ErrorCode.UNKNOWN, _BUSY)
+        connection.questions.put(question)
+        answer = connection.answers.get()  # also one that comes too late: the next question waits for it
+        if answer is None:
+            return message, Error(ErrorCode.NODE_UNAVAILABLE, _GONE)
+        connection.busy.release()
+        return message, answer
+
+    def join(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Serve one stream: ask who it is, then pass questions and answers on until it ends."""
+        challenge, in_time = new_secret(), Timer(self._patience, context.cancel)
+        in_time.start()
+        try:
+            yield challenge.encode()
+            said = json.loads(next(answers))
+        except Exception:  # it hung up, took too long, or sent other bytes
+            return
+        finally:
+            in_time.cancel()
+        connection = _Connection()
+        node = self._admit(said, challenge, connection)
+        if node is None:
+            return
+        if not context.add_callback(partial(self._leave, node, connection)):
+            self._leave(node, connection)
+        for question in iter(connection.questions.get, None):
+            yield question
+            try:
+                connection.answers.put(next(answers))
+            except Exception:  # it hung up, or sent more than is read
+                return
+
+    def _admit(self, said: object, challenge: str, connection: _Connection) -> int | None:
+        """Return the node of the client that ``said`` proves to be; None where it proves to be none."""
+        with self._one:
+            name = proven_name(said, challenge, self._secrets) if isinstance(said, dict) else None
+            if name is None:
+                return None
+            del self._secrets[name]
+            (node,) = (node for node, one in self.names.items() if one == name)
+            self._connected[node] = connection
+            return node
+
+    def _leave(self, node: int, connection: _Connection) -> None:
+        with self._one:
+            self._connected.pop(node, None)
+        connection.close()
+
+
 @contextmanager
 def grpc_service(secrets: Mapping[str, str], patience: float, longest: int) -> Iterator[tuple[str, GrpcGrid]]:
-    """Flower's service on a free port of this machine: its address, and the grid of its clients.
+    """A service on a free port of this machine, without encryption: its address, and the grid of its clients.
 
     ``secrets`` are those of the clients by name, who have ``patience`` seconds to prove their names. Messages
     have at most ``longest`` bytes. Those that are made in the block are the server's.
     """
-    try:
-        from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
-    except ImportError as missing:
-        raise BadInput(
-            f"`engine='grpc'` needs Flower's older gRPC service, which this flwr does not have: {missing}.",
-            parameter="engine",
-        ) from None
-    admission = Admission(secrets, patience)
-    server = start_grpc_server(
-        admission,
-        "127.0.0.1:0",
-        max_concurrent_workers=len(secrets) + _STRANGERS,
-        max_message_length=min(longest, GRPC_MAX_MESSAGE_LENGTH),
-    )
+    grid = GrpcGrid(secrets, patience)
+    # One process holds the port: no other one may listen on it too.
+    options = [*_lengths(longest), ("grpc.so_reuseport", 0)]
+    server = grpc.server(ThreadPoolExecutor(len(secrets) + _STRANGERS), options=options)
+    methods = {_JOIN: grpc.stream_stream_rpc_method_handler(grid.join)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
     try:
         with as_server():
-            yield server.bound_address, GrpcGrid(admission, list(secrets))
+            yield f"127.0.0.1:{port}", grid
     finally:
         server.stop(None).wait()
+
+
+def answer_server(address: str, app: ClientApp, context: Context, credential: Credential) -> None:
+    """Prove the name of ``credential`` to the server at ``address``, and answer until it ends the stream.
+
+    ``context`` is the client's own and kept over all rounds. Raises ``grpc.RpcError`` where the server ends
+    in another way.
+    """
+    with grpc.insecure_channel(address, options=_lengths(-1)) as channel:
+        answers = SimpleQueue[bytes | None]()
+        questions = channel.stream_stream(f"/{_SERVICE}/{_JOIN}")(iter(answers.get, None))
+        try:
+            answers.put(json.dumps(credential.answer(next(questions).decode())).encode())
+            for question in questions:
+                answers.put(answer_of(app, context, question))
+        finally:
+            answers.put(None)
+
+
+def _lengths(longest: int) -> list[tuple[str, int]]:
+    return [(f"grpc.max_{way}_message_length", longest) for way in ("send", "receive")]
 
 
 @contextmanager

@@ -6,8 +6,10 @@ layer. Models are chosen by name; all of their shape is public.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -22,17 +24,16 @@ from sfumato.mechanisms import positive, shown
 __all__ = [
     "Arrays",
     "LocalTraining",
-    "Shapes",
-    "as_layers",
     "initial_parameters",
+    "layers_from_bytes",
+    "layers_to_bytes",
     "put_parameters",
-    "shapes_of",
-    "size_of",
 ]
 
 Arrays = list[NDArray[np.float32]]
 Shapes = Sequence[tuple[int, ...]]
 
+_NUMBERS = "fiub"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -65,7 +66,7 @@ def as_layers(vector: NDArray[np.float64], like: Sequence[NDArray[Any]]) -> Arra
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def checked_reply(arrays: Sequence[Any], like: Sequence[NDArray[Any]], *, client: str = "a client") -> Arrays:
+def check_reply(arrays: Sequence[Any], like: Sequence[NDArray[Any]], *, client: str = "a client") -> Arrays:
     """Return what ``client`` sent, in single precision, if it is finite and has the shapes of ``like``.
 
     Refuses in one sentence that names the client and the layer, counted from 1, and no value.
@@ -94,7 +95,29 @@ def checked_reply(arrays: Sequence[Any], like: Sequence[NDArray[Any]], *, client
     return made
 
 
-def taken_parameters(model: nn.Module) -> Arrays:
+def layers_to_bytes(told: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Return JSON values and arrays as bytes, for another process or the disk."""
+    written = BytesIO()
+    for array in (np.frombuffer(json.dumps(told).encode(), np.uint8), *arrays):
+        np.save(written, array, allow_pickle=False)
+    return written.getvalue()
+
+
+def layers_from_bytes(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """Return what was given to :func:`layers_to_bytes`; other bytes are refused, and nothing is unpickled."""
+    source, found = BytesIO(data), list[NDArray[Any]]()
+    try:
+        while source.tell() < len(data):
+            found.append(np.lib.format.read_array(source, allow_pickle=False))
+        told = json.loads(found[0].tobytes())
+        if not isinstance(told, dict) or any(array.dtype.kind not in _NUMBERS for array in found):
+            raise ValueError
+    except Exception:  # NumPy's reader has many ways to say that bytes are no array
+        raise BadInput("the bytes hold no layers of numbers that can be read.") from None
+    return told, found[1:]
+
+
+def read_parameters(model: nn.Module) -> Arrays:
     """Return the parameters of ``model``, layer by layer; buffers, such as running means, are left out."""
     return [value.detach().cpu().numpy().astype(np.float32, copy=True) for value in model.parameters()]
 
@@ -161,39 +184,24 @@ class LocalTraining:
             shuffled = torch.randperm(len(self._y), generator=order)
             for rows in torch.split(shuffled, self.batch) if len(shuffled) else ():
                 model.zero_grad()
-                self._loss(model(self._X[rows]), self._y[rows]).backward()  # type: ignore[no-untyped-call]
+                loss = nn.functional.cross_entropy(model(self._X[rows]), self._y[rows])
+                loss.backward()  # type: ignore[no-untyped-call]
                 # By hand, because torch.optim takes seconds to import.
                 for parameter in model.parameters():
                     if parameter.grad is not None:
                         parameter.data.add_(parameter.grad, alpha=-self.rate)
-        return taken_parameters(model)
-
-    @staticmethod
-    def _loss(logits: Tensor, labels: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(logits, labels)
+        return read_parameters(model)
 
 
-class _Pictures(nn.Module):
-    """Rows of features as pictures (n, channels, height, width)."""
+class _Map(nn.Module):
+    """A map of rows without parameters."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.height, self.width, self.channels = (*shape, 1)[:3]
+        self.function = function
 
     def forward(self, rows: Tensor) -> Tensor:
-        pictures = rows.reshape(len(rows), self.height, self.width, self.channels)
-        return pictures.permute(0, 3, 1, 2).contiguous()
-
-
-class _Times(nn.Module):
-    """Features of length 1 at most, brought to a size that networks learn from."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return rows * self.factor
+        return self.function(rows)
 
 
 def _linear(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -207,18 +215,17 @@ def _mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 def _cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     if len(shape) not in (2, 3) or min(shape[:2]) < 8:
         raise BadInput(f"cnn is for pictures of 8 × 8 or more, and records have the shape {shape}.")
-    pictures = _Pictures(shape)
-    sides = [side // 4 for side in (pictures.height, pictures.width)]
+    height, width, channels = (*shape, 1)[:3]
     return nn.Sequential(
-        pictures,
-        nn.Conv2d(pictures.channels, 8, 3, padding=1),
+        _Map(lambda rows: rows.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()),
+        nn.Conv2d(channels, 8, 3, padding=1),
         nn.Tanh(),
         nn.AvgPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1),
         nn.Tanh(),
         nn.AvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(16 * math.prod(sides), classes),
+        nn.Linear(16 * (height // 4) * (width // 4), classes),
     )
 
 
@@ -230,11 +237,11 @@ def make_model(name: str, shape: tuple[int, ...], classes: int, *, factor: float
     """Return the model ``name`` for features of a record of ``shape``, which are multiplied by ``factor``."""
     if name not in MODELS:
         raise BadInput(f"there is no model {name!r}: accepted are {', '.join(MODELS)}.", parameter="model")
-    return nn.Sequential(_Times(factor), MODELS[name](shape, classes))
+    return nn.Sequential(_Map(lambda rows: rows * factor), MODELS[name](shape, classes))
 
 
 def initial_parameters(make: Callable[[], nn.Module], seed: int = 0) -> Arrays:
     """Return the parameters that every run with ``seed`` begins with; they are public."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return taken_parameters(make())
+        return read_parameters(make())

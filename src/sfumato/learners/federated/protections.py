@@ -1,7 +1,6 @@
 """Protections of what a client sends, by name: their interface, and each with its guarantee.
 
-A ``Protection`` has public parameters and a guarantee, and says what leaves a client. Every client draws its
-own noise in every round, also where a run can be repeated.
+Every client draws its own noise in every round, also where a run can be repeated.
 
 **UpdateNoise**: any sound mechanism for tensors on what a client learned in one round, its update, clipped.
 
@@ -14,21 +13,12 @@ to ``clip`` in L2 where that is declared. What is sent, received plus released u
 a function of the release and of what everybody knows. What a client received depends on earlier releases of
 all clients: the rounds compose adaptively, with the same guarantee in each of them.
 
-*Edge cases.* An update that is not finite counts as zero. ``limit`` and ``clip`` are declared and never
-read off an update.
-
 **RepeatedReports**: several PrivUnitG reports of one update, averaged. One report gains little beyond ε = 40,
-several of 40 do.
-
-*Guarantee.* Unit client, neighbours replace. The update, trained minus received parameters, is one vector,
-limited to ±``limit`` in every coordinate where a limit is declared and clipped to the L2 ball. Each of k
-reports of it is the release of one record by PrivUnitG, ε₀-LDP by the theorem that stands there. Their coins
-are independent, so k reports compose to the pure kε₀, and to less at a δ above 0; the mean of the reports,
-added to what everybody knows, is post-processing. k and ε₀ are functions of the declared ε of a round alone:
-k = ⌈ε/each⌉ and ε₀ = ε/k, a hair less, so that kε₀ never passes ε.
-
-*Edge cases.* An update that is not finite counts as zero. The error of the mean falls as 1/k; where ε is at
-most ``each`` there is one report, that of ``priv-unit-g``.
+several of 40 do. *Guarantee.* Unit client, neighbours replace. Each of k reports is the release of one record
+by PrivUnitG, ε₀-LDP by the theorem that stands there. Their coins are independent, so k reports compose to
+the pure kε₀, and to less at a δ above 0; their mean is post-processing. k and ε₀ are functions of the
+declared ε of a round alone: k = ⌈ε/each⌉ and ε₀ = ε/k, a hair less, so that kε₀ never passes ε. The error of
+the mean falls as 1/k.
 
 **TensorPaper**: TLDP on model parameters as its paper lists it for federated learning (Type III, section
 5.2.3). Parameters, not updates, are clipped in L∞ to C, and each one is kept as it is with probability p or
@@ -43,6 +33,8 @@ noise of scale b on values at most 2C apart in each of I components, which are o
 since they are rounded toward zero. For a network under Laplace noise r is next to one, and no δ below r has
 an ε; for Gaussian noise p falls with e^−ε, and at a large ε the noise alone counts. The paper claims ε for
 each round and says nothing of all rounds together.
+
+*Edge cases.* What is not finite counts as zeros. Bounds are declared and never read off an update.
 """
 
 from __future__ import annotations
@@ -50,9 +42,9 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent
@@ -86,19 +78,13 @@ from sfumato.mechanisms import (
     parameters_of,
     positive,
 )
-from sfumato.noise import Keyed, Randomness, Secure, Seeded, grid_step
+from sfumato.noise import Keyed, Randomness, Secure, Seeded, Stream, grid_step
 from sfumato.privacy import DELTA, FEDERATED, REQUIRED, Claim, Guarantee, Unit
 
-__all__ = [
-    "CLIENT",
-    "PROTECTIONS",
-    "NoProtection",
-    "Protection",
-    "TensorPaper",
-    "finite_parameters",
-    "make_protection",
-    "protection_name",
-]
+__all__ = ["CLIENT", "PROTECTIONS", "Protection", "TensorPaper", "make_protection", "protection_name"]
+
+#: All parameters of a model, layer after layer.
+Vector = NDArray[np.float64]
 
 CLIENT = Unit(FEDERATED.unit)
 # All reports of a round are in memory at once.
@@ -117,9 +103,10 @@ UPDATE_MECHANISMS: Mapping[str, type[Mechanism]] = {
     "hessian-clipped": HessianClipped,
     "matrix-variate-gaussian": MatrixVariateGaussian,
     "independent-directional": IndependentDirectional,
+    "repeated-priv-unit-g": PrivUnitG,
 }
 #: Names on the command line; the paper's own names of its baselines are understood too.
-PROTECTIONS = (*UPDATE_MECHANISMS, "repeated-priv-unit-g", "tensor-ldp", "none")
+PROTECTIONS = (*UPDATE_MECHANISMS, "tensor-ldp", "none")
 _ALSO = {
     "llagp": "layer-adaptive",
     "dphsgd": "hessian-clipped",
@@ -129,43 +116,58 @@ _ALSO = {
     "privunitg": "priv-unit-g",
     "tldp": "tensor-ldp",
 }
-#: What those take that are no single mechanism on updates.
-_OWN = {"tensor-ldp": ("noise", "span", "retain"), "repeated-priv-unit-g": ("each",)}
 
 
-def own(randomness: Randomness | None, who: str, round: int) -> Randomness:
-    """Return the randomness of ``who`` in ``round``; no two of a seeded or keyed run share any noise."""
-    if randomness is None or isinstance(randomness, Secure):
-        return Secure()
-    if isinstance(randomness, Keyed):
-        return randomness.part(f"round {round} of {who}")
+def randomness_of(
+    randomness: Randomness | None, who: str, round: int, content: Mapping[str, Arrays] | None = None
+) -> Randomness:
+    """Return the randomness of ``who`` in ``round``; no two of a seeded or keyed run share any noise.
+
+    Keyed noise is keyed by the ``content`` that it is added to as well: a round that was interrupted may have
+    another one when it is drawn again.
+    """
     if isinstance(randomness, Seeded):
         label = f"sfumato federated\0{randomness.seed}\0{round}\0{who}".encode()
         return Seeded(int.from_bytes(hashlib.sha256(label).digest()[:16], "little"))
-    return randomness
+    if isinstance(randomness, Keyed):
+        digest = hashlib.sha256()
+        for name, arrays in sorted((content or {}).items()):
+            for part in (name.encode(), flat_vector(arrays).tobytes()):
+                digest.update(hashlib.sha256(part).digest())
+        return _OfContent(randomness.part(f"round {round} of {who}"), digest.digest())
+    return randomness or Secure()
+
+
+class _OfContent(Randomness):
+    """The streams of ``noise`` for one content."""
+
+    def __init__(self, noise: Keyed, digest: bytes) -> None:
+        self._noise, self._digest = noise, digest
+
+    def stream(self, label: bytes) -> Stream:
+        """Return the stream of ``label`` for this content."""
+        return self._noise.stream(self._digest + label)
 
 
 class Protection(ABC):
     """A protection of a client's parameters before they leave it; all its own parameters are public.
 
     The unit is the client: all records that it holds. What it received is known to everybody, so it may be
-    used freely; parameters that are not finite count as if nothing had been learned, which is a function of
-    the client's own records, so that the guarantee covers a training that diverged too.
+    used freely. What is not finite counts as zeros, which is a function of the client's own records: the
+    guarantee covers a training that diverged too.
     """
 
     name: str
+    #: Whether the update is released, and added to what was received; otherwise the parameters are.
+    of_updates: ClassVar[bool] = True
 
     @abstractmethod
     def guarantee(self, shapes: Shapes) -> Guarantee:
         """Return that of one client in one round, for layers of ``shapes``; no data is needed."""
 
     @abstractmethod
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
-        """Return what a client that made ``arrays`` of ``received`` sends; draws the guarantee's noise.
-
-        ``randomness`` is the client's own in this round (see ``client_randomness``); the operating system's
-        unless given.
-        """
+    def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
+        """Draw the release of ``vector``, of layers of ``shapes``, with the noise of the guarantee."""
 
     @abstractmethod
     def claim(self) -> Claim | None:
@@ -173,7 +175,26 @@ class Protection(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return every parameter as a JSON value."""
+        """Return every parameter that is given as a JSON value."""
+
+    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
+        """Return what a client that made ``arrays`` of ``received`` sends.
+
+        ``randomness`` is the client's own in this round (:func:`randomness_of`), unless given the operating
+        system's.
+        """
+        shapes = shapes_of(received)
+        if shapes_of(arrays) != shapes:
+            raise BadInput(
+                f"layers of the shapes {shapes_of(arrays)} were trained from layers of {shapes}: every "
+                "client must train the model that it received."
+            )
+        made, base = flat_vector(arrays), flat_vector(received) if self.of_updates else 0.0
+        with np.errstate(invalid="ignore"):
+            vector = made - base
+        if not np.isfinite(vector).all():
+            vector = np.zeros_like(vector)
+        return as_layers(base + self.released(vector, shapes, randomness), received)
 
     def at(self, progress: float) -> Protection:
         """Return the protection when a share ``progress`` of all rounds is done; same guarantee."""
@@ -191,9 +212,12 @@ class NoProtection(Protection):
         return Guarantee.nothing("parameters leave the client as they are", CLIENT)
 
     def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
-        """Return the parameters themselves."""
-        _same_shapes(arrays, received)
+        """Return the parameters themselves, also where they are not finite."""
         return [np.asarray(array, dtype=np.float32).copy() for array in arrays]
+
+    def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
+        """Return the vector itself."""
+        return vector
 
     def claim(self) -> Claim | None:
         """Return None."""
@@ -204,49 +228,123 @@ class NoProtection(Protection):
         return {}
 
 
-def finite_parameters(arrays: Arrays, received: Arrays) -> NDArray[np.float64]:
-    """Return all of ``arrays``, of the shapes received, as one vector; zeros where any is not finite."""
-    return _finite(_same_shapes(arrays, received))
+@dataclass(frozen=True, kw_only=True)
+class UpdateNoise(Protection):
+    """A mechanism of ``UPDATE_MECHANISMS`` on the clipped update; ``epsilon`` is that of one round.
 
+    ``options`` are further parameters of the mechanism, such as ``levels`` or ``curvature``.
+    """
 
-def _update(arrays: Arrays, received: Arrays) -> NDArray[np.float64]:
-    """Return what was learned, ``arrays`` minus ``received``, as one vector; zeros where it is not finite."""
-    with np.errstate(invalid="ignore"):
-        return _finite(_same_shapes(arrays, received) - flat_vector(received))
+    name: str
+    epsilon: float = REQUIRED
+    delta: float = DELTA
+    clip: float | None = None
+    limit: float | None = None
+    neighbours: str = FEDERATED.neighbours
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: float = 0.0
 
+    def __post_init__(self) -> None:
+        needed, what = ("limit", "L∞ bound") if self._box() else ("clip", "norm")
+        if getattr(self, needed) is None:
+            raise BadInput(
+                f"{self.name} needs `{needed}`, the largest {what} of an update; read off data it leaks.",
+                parameter=needed,
+            )
+        for bound in ("clip", "limit"):
+            if getattr(self, bound) is not None:
+                positive(bound, getattr(self, bound))
+        if "neighbours" not in self._accepted():
+            require_replace(self.name, self.neighbours)
+        refuse_foreign(self.name, set(self.options) - set(self._accepted()))
 
-def _finite(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    return vector if np.isfinite(vector).all() else np.zeros_like(vector)
+    @property
+    def count(self) -> int:
+        """The number of reports in a round, whose mean is sent."""
+        return 1
 
+    def mechanism(self, shapes: Shapes, randomness: Randomness | None = None) -> Mechanism:
+        """Return the mechanism of one report of an update of layers of ``shapes``."""
+        # Sums of ε stay below what was declared.
+        epsilon = self.epsilon if self.count == 1 else self.epsilon / self.count * (1.0 - 2.0**-40)
+        known: dict[str, Any] = {"epsilon": epsilon, "randomness": randomness}
+        if self._box():
+            known |= {"bounds": (-float(self.limit or 0.0), float(self.limit or 0.0)), "outside": "clip"}
+        else:
+            known |= {"clip": self.clip}
+        more = {
+            "delta": self.delta,
+            "neighbours": self.neighbours,
+            "layers": [shape or (1,) for shape in shapes],
+            "progress": self.progress,
+        }
+        known |= {name: value for name, value in more.items() if name in self._accepted()}
+        return UPDATE_MECHANISMS[self.name](**(known | dict(self.options)))
 
-def _same_shapes(arrays: Arrays, received: Arrays) -> NDArray[np.float64]:
-    if shapes_of(arrays) != shapes_of(received):
-        raise BadInput(
-            f"layers of the shapes {shapes_of(arrays)} were trained from layers of {shapes_of(received)}: "
-            "every client must train the model that it received."
-        )
-    return flat_vector(arrays)
+    def guarantee(self, shapes: Shapes) -> Guarantee:
+        """Return that of all reports, for the unit client."""
+        one = self.mechanism(shapes).guarantee(size_of(shapes))
+        return replace(one if self.count == 1 else one.times(self.count), unit=CLIENT)
+
+    def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
+        """Return the mean of the reports, which draw noise of their own as rows of one release."""
+        drawn = self.mechanism(shapes, randomness)
+        reports = drawn.perturb(np.repeat(self._limited(vector)[None, :], self.count, axis=0))
+        if isinstance(drawn, GridTensorLDP):
+            reports = drawn.unbiased(reports)
+        return np.asarray(np.asarray(reports, dtype=np.float64).mean(axis=0))
+
+    def claim(self) -> Claim | None:
+        """Return the claim of the mechanism's authors about one report."""
+        return self.mechanism([(1,)]).claim()
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all parameters that are given."""
+        plain: dict[str, Any] = {"epsilon": self.epsilon, "clip": self.clip, "limit": self.limit}
+        plain |= {"neighbours": self.neighbours}
+        if "delta" in self._accepted():
+            plain["delta"] = self.delta
+        options = {
+            name: value if isinstance(value, int | float | str) else "declared"
+            for name, value in self.options.items()
+        }
+        return {name: value for name, value in plain.items() if value is not None} | options
+
+    def at(self, progress: float) -> Protection:
+        """Return this with shares of the layers for ``progress``, where the mechanism has such; ε stays."""
+        return replace(self, progress=progress) if "progress" in self._accepted() else self
+
+    def _limited(self, update: Vector) -> Vector:
+        """Clip by the bound that is not the mechanism's own, where it is declared."""
+        if self._box():
+            if self.clip is None:
+                return update
+            with np.errstate(over="ignore"):
+                length = float(np.linalg.norm(update))
+            return update * min(1.0, self.clip / length) if length > 0.0 else update
+        return update if self.limit is None else np.clip(update, -self.limit, self.limit)
+
+    def _box(self) -> bool:
+        """Return whether the mechanism bounds each coordinate, and no norm."""
+        return "clip" not in self._accepted()
+
+    def _accepted(self) -> Mapping[str, object]:
+        return parameters_of(UPDATE_MECHANISMS[self.name])
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepeatedReports(Protection):
-    """The mean of PrivUnitG reports, of at most ``each``, of the update clipped to ``clip`` in L2.
+class RepeatedReports(UpdateNoise):
+    """The mean of PrivUnitG reports, of at most ``each``, of the clipped update.
 
-    ``epsilon`` is that of all reports of a round together; ``limit`` also bounds each coordinate.
+    ``epsilon`` is that of all reports of a round together.
     """
 
-    epsilon: float
-    clip: float
-    each: float = 40.0
-    limit: float | None = None
     name: str = "repeated-priv-unit-g"
+    each: float = 40.0
 
     def __post_init__(self) -> None:
-        for parameter in ("epsilon", "clip", "each"):
-            positive(parameter, getattr(self, parameter))
-        if self.limit is not None:
-            positive("limit", self.limit)
-        if self.epsilon > _MOST * self.each:
+        super().__post_init__()
+        if positive("epsilon", self.epsilon) > _MOST * positive("each", self.each):
             raise BadInput(
                 f"an epsilon of {self.epsilon:g} would take more than {_MOST:,} reports of {self.each:g}; "
                 "take a smaller epsilon or a larger each."
@@ -257,32 +355,9 @@ class RepeatedReports(Protection):
         """The number of reports in a round."""
         return max(1, math.ceil(self.epsilon / self.each))
 
-    def mechanism(self, randomness: Randomness | None = None) -> PrivUnitG:
-        """Return the mechanism of one report."""
-        # Sums of ε stay below what was declared.
-        return PrivUnitG(self.epsilon / self.count * (1.0 - 2.0**-40), self.clip, randomness=randomness)
-
-    def guarantee(self, shapes: Shapes) -> Guarantee:
-        """Return that of one report, ``count`` times."""
-        return replace(self.mechanism().guarantee(size_of(shapes)).times(self.count), unit=CLIENT)
-
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
-        """Return what was received plus the mean of the reports."""
-        update = _update(arrays, received)
-        if self.limit is not None:
-            update = np.clip(update, -self.limit, self.limit)
-        # Rows of one release draw noise of their own.
-        reports = self.mechanism(randomness).perturb(np.repeat(update[None, :], self.count, axis=0))
-        return as_layers(flat_vector(received) + reports.mean(axis=0), received)
-
-    def claim(self) -> Claim | None:
-        """Return the claim of the authors of PrivUnitG about one report."""
-        return self.mechanism().claim()
-
     def parameters(self) -> dict[str, Any]:
-        """Return all parameters."""
-        plain = {"epsilon": self.epsilon, "clip": self.clip, "each": self.each, "reports": self.count}
-        return plain | ({} if self.limit is None else {"limit": self.limit})
+        """Return all parameters, and the number of reports."""
+        return super().parameters() | {"each": self.each, "reports": self.count}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +367,8 @@ class TensorPaper(Protection):
     ``noise`` is laplace or gaussian, ``retain`` the formula of p (see ``TensorLDP``); ``delta`` is that of
     the Gaussian noise alone.
     """
+
+    of_updates = False
 
     epsilon: float = REQUIRED
     noise: str = "laplace"
@@ -311,10 +388,9 @@ class TensorPaper(Protection):
 
     def mechanism(self, randomness: Randomness | None = None) -> TensorLDP:
         """Return TLDP for parameters between ±span/2, all of them one tensor."""
-        half = self.span / 2.0
         return TensorLDP(
             self.epsilon,
-            (-half, half),
+            (-self.span / 2.0, self.span / 2.0),
             noise=self.noise,
             retain=self.retain,
             delta=self.delta,
@@ -329,11 +405,9 @@ class TensorPaper(Protection):
     def apart(self, size: int, distance: float) -> Guarantee:
         """Return the guarantee of ``size`` values that neighbours move by at most ``distance`` each."""
         whole = self.mechanism().guarantee(size)
-        noise = self.noise_apart(size, distance)
-        theorem = f"{whole.theorem}, clipped values"
         # Where something is shown for certain nothing is proven, however much noise the rest has.
-        event = None if whole.proves_nothing else noise.event
-        return replace(whole, event=event, unit=CLIENT, theorem=theorem)
+        event = None if whole.proves_nothing else self.noise_apart(size, distance).event
+        return replace(whole, event=event, unit=CLIENT, theorem=f"{whole.theorem}, clipped values")
 
     def noise_apart(self, size: int, distance: float) -> Guarantee:
         """Return what the noise alone would prove of such values if none of them were ever shown."""
@@ -343,10 +417,10 @@ class TensorPaper(Protection):
         multiplier = noise.event.noise_multiplier * (self.span / distance) * (1.0 - 2.0**-50)
         return replace(noise, event=type(noise.event)(multiplier), unit=CLIENT)
 
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
+    def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
         """Return the parameters clipped, then kept or noised."""
-        values = np.clip(finite_parameters(arrays, received), -self.clip, self.clip)
-        return as_layers(self.mechanism(randomness).perturb(values[None, :])[0], received)
+        clipped = np.clip(vector, -self.clip, self.clip)[None, :]
+        return np.asarray(self.mechanism(randomness).perturb(clipped)[0])
 
     def claim(self) -> Claim | None:
         """Return the paper's claim."""
@@ -368,107 +442,19 @@ class TensorPaper(Protection):
         return grid_step(self.span / root, self.span / 2.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpdateNoise(Protection):
-    """A mechanism of ``UPDATE_MECHANISMS`` on the clipped update; ``epsilon`` is that of one round.
+def require_replace(name: str, neighbours: str) -> None:
+    """Refuse ``neighbours`` for the mechanism ``name`` unless they are those that it is proven for."""
+    if neighbours != "replace":
+        raise BadInput(
+            f"{name} is proven for replace neighbours, not for {neighbours}.", parameter="neighbours"
+        )
 
-    ``options`` are further parameters of the mechanism, such as ``levels`` or ``curvature``.
-    """
 
-    name: str
-    epsilon: float = REQUIRED
-    delta: float = DELTA
-    clip: float | None = None
-    limit: float | None = None
-    neighbours: str = FEDERATED.neighbours
-    options: Mapping[str, Any] = field(default_factory=dict)
-    progress: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.name not in UPDATE_MECHANISMS:
-            raise BadInput(f"there is no mechanism {self.name!r} for updates.")
-        needed, what = ("limit", "L∞ bound") if self._box() else ("clip", "norm")
-        if getattr(self, needed) is None:
-            raise BadInput(
-                f"{self.name} needs `{needed}`, the largest {what} of an update; read off data it leaks.",
-                parameter=needed,
-            )
-        for bound in ("clip", "limit"):
-            if getattr(self, bound) is not None:
-                positive(bound, getattr(self, bound))
-        if self.neighbours != "replace" and "neighbours" not in self._accepted():
-            raise BadInput(f"{self.name} is proven for replace neighbours, not for {self.neighbours}.")
-        foreign = sorted(set(self.options) - set(self._accepted()))
-        if foreign:
-            raise BadInput(f"{self.name} takes no {', '.join(map(quoted, foreign))}.", parameter=foreign[0])
-
-    def mechanism(self, shapes: Shapes, randomness: Randomness | None = None) -> Mechanism:
-        """Return the mechanism for updates of layers of ``shapes``, one row a client."""
-        accepted = self._accepted()
-        known: dict[str, Any] = {"epsilon": self.epsilon, "randomness": randomness}
-        if self._box():
-            known |= {"bounds": (-float(self.limit or 0.0), float(self.limit or 0.0)), "outside": "clip"}
-        else:
-            known |= {"clip": self.clip}
-        layers = [shape or (1,) for shape in shapes]
-        more = {
-            "delta": self.delta,
-            "neighbours": self.neighbours,
-            "layers": layers,
-            "progress": self.progress,
-        }
-        known |= {name: value for name, value in more.items() if name in accepted}
-        return UPDATE_MECHANISMS[self.name](**(known | dict(self.options)))
-
-    def guarantee(self, shapes: Shapes) -> Guarantee:
-        """Return that of the mechanism, for the unit client."""
-        return replace(self.mechanism(shapes).guarantee(size_of(shapes)), unit=CLIENT)
-
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
-        """Return what was received plus the released update."""
-        row = self._limited(_update(arrays, received))[None, :]
-        drawn = self.mechanism(shapes_of(received), randomness)
-        released = drawn.perturb(row)
-        if isinstance(drawn, GridTensorLDP):
-            released = drawn.unbiased(released)
-        return as_layers(flat_vector(received) + np.asarray(released[0], dtype=np.float64), received)
-
-    def claim(self) -> Claim | None:
-        """Return the claim of the mechanism's authors about one round."""
-        return self.mechanism([(1,)]).claim()
-
-    def parameters(self) -> dict[str, Any]:
-        """Return all parameters that are given."""
-        plain: dict[str, Any] = {"epsilon": self.epsilon, "clip": self.clip, "limit": self.limit}
-        plain |= {"neighbours": self.neighbours}
-        if "delta" in self._accepted():
-            plain["delta"] = self.delta
-        options = {
-            name: value if isinstance(value, int | float | str) else "declared"
-            for name, value in self.options.items()
-        }
-        return {name: value for name, value in plain.items() if value is not None} | options
-
-    def at(self, progress: float) -> Protection:
-        """Return this with shares of the layers for ``progress``, where the mechanism has such; ε stays."""
-        return replace(self, progress=progress) if "progress" in self._accepted() else self
-
-    def _limited(self, update: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Clip by the bound that is not the mechanism's own, where it is declared."""
-        if self._box():
-            if self.clip is None:
-                return update
-            with np.errstate(over="ignore"):
-                length = float(np.linalg.norm(update))
-            return update * min(1.0, self.clip / length) if length > 0.0 else update
-        return update if self.limit is None else np.clip(update, -self.limit, self.limit)
-
-    def _box(self) -> bool:
-        """Return whether the mechanism bounds each coordinate, and no norm."""
-        return "clip" not in self._accepted()
-
-    def _accepted(self) -> Mapping[str, object]:
-        return parameters_of(UPDATE_MECHANISMS[self.name])
+def refuse_foreign(name: str, foreign: Collection[str]) -> None:
+    """Refuse parameters that the mechanism ``name`` does not have."""
+    if foreign:
+        named = sorted(foreign)
+        raise BadInput(f"{name} takes no {', '.join(map(quoted, named))}.", parameter=named[0])
 
 
 def protection_name(name: str) -> str:
@@ -504,28 +490,14 @@ def make_protection(
     known = protection_name(name)
     if known == "none":
         return NoProtection()
-    if known not in _OWN:
-        return UpdateNoise(
-            name=known,
-            epsilon=epsilon,
-            delta=delta,
-            clip=clip,
-            limit=limit,
-            neighbours=neighbours,
-            options=options,
-        )
-    unused = ["limit"] if limit is not None and known == "tensor-ldp" else []
-    foreign = sorted(set(options) - set(_OWN[known])) + unused
-    if foreign:
-        raise BadInput(f"{known} takes no {', '.join(map(quoted, foreign))}.", parameter=foreign[0])
-    if neighbours != "replace":
-        raise BadInput(
-            f"{known} is proven for replace neighbours, not for {neighbours}.", parameter="neighbours"
-        )
     if known == "tensor-ldp":
+        unused = [] if limit is None else ["limit"]
+        refuse_foreign(known, [*(set(options) - {"noise", "span", "retain"}), *unused])
+        require_replace(known, neighbours)
         return TensorPaper(epsilon=epsilon, delta=delta, clip=1.0 if clip is None else clip, **options)
-    if clip is None:
-        raise BadInput(
-            f"{known} needs `clip`, the largest norm of an update; read off data it leaks.", parameter="clip"
-        )
-    return RepeatedReports(epsilon=epsilon, clip=clip, limit=limit, **options)
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "clip": clip, "limit": limit}
+    given |= {"neighbours": neighbours}
+    if known == "repeated-priv-unit-g":
+        own = {"each": options.pop("each")} if "each" in options else {}
+        return RepeatedReports(**given, **own, options=options)
+    return UpdateNoise(name=known, **given, options=options)

@@ -1,10 +1,11 @@
-"""Federated learning in one process, round by round, and the classifier that clients trained together.
+"""Rounds of federated learning, clients in one process, and the classifier that clients trained together.
 
-The steps are those of the Flower apps, in the same order. A round: the server sends its parameters; each
-client trains on its own records and protects what it made; replies of another shape or with NaN are refused,
-each in a sentence, and not used; the others are averaged (or, with a ``central`` mechanism, summed and noised
-at the server); and the result is what is sent in the next round. A training that raises an exception counts
-as one that learned nothing: whether a round is finished must not depend on a client's records.
+A round: the server sends its parameters; each client trains on its own records and protects what it made;
+replies of another shape or with NaN are refused, each in a sentence, and not used; the others are averaged
+(or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
+next round. A training that raises an exception counts as one that learned nothing: whether a round is
+finished must not depend on a client's records. Clients train in this process, or answer over Flower
+(``flower_server``).
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -13,9 +14,12 @@ of replies, which the server saw arrive; whether a client answers at all is no p
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -27,36 +31,52 @@ from sfumato.learners.federated.central_noise import Central
 from sfumato.learners.federated.local_training import (
     Arrays,
     as_layers,
-    checked_reply,
+    check_reply,
     flat_vector,
     make_model,
     put_parameters,
     shapes_of,
 )
-from sfumato.learners.federated.protections import CLIENT, Protection, own
+from sfumato.learners.federated.protections import CLIENT, Protection, randomness_of
 from sfumato.learners.learner import Floats, Learner, Report, checked_features
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
 __all__ = [
+    "QUIET",
     "Federated",
     "FederatedClassifier",
     "OutOfBudget",
     "Refused",
     "client_names",
     "federate",
+    "require_flower",
     "round_guarantee",
 ]
 
-#: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
-Pay = Callable[[str, int, Guarantee], None]
+#: ``pay(round, guarantee)`` raises :class:`OutOfBudget` where a budget does not admit it.
+Pay = Callable[[int, Guarantee], None]
 
+#: What keeps Flower and Ray from reporting their use to their makers; processes that are started inherit it.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+# Before they are imported.
+os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
 _BLOCK = 4096
 #: Whose noise a central mechanism draws; no client may have this name.
 SERVER = "server"
 #: How the reason begins where a budget ended a run.
 BEFORE = "stopped before round "
 _log = logging.getLogger(__name__)
+
+
+def require_flower(what: str = "federated learning on Flower") -> None:
+    """Refuse with the pip line where Flower is not installed."""
+    if importlib.util.find_spec("flwr") is None:
+        raise BadInput(f"{what} needs flwr: pip install 'sfumato[federated]'.")
 
 
 class FederatedClassifier(Learner):
@@ -180,10 +200,77 @@ def round_guarantee(
     return protection.guarantee(shapes) if central is None else central.guarantee(shapes, clients)
 
 
-def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
+@dataclass
+class Replies:
+    """What came of asking in one round: ``usable`` replies by client, and those that were ``refused``.
+
+    ``spent`` says whose budget does not admit the round, where a client that pays by itself said so.
+    """
+
+    usable: dict[str, Arrays] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    spent: str | None = None
+
+
+class Clients(ABC):
+    """All clients of a run, by their public ``names``."""
+
+    names: list[str]
+
+    @abstractmethod
+    def ask(self, number: int, received: Arrays, taken: Sequence[str]) -> Replies:
+        """Ask those that are ``taken`` to train from ``received`` in round ``number``."""
+
+    def asked(self) -> Mapping[str, int] | None:
+        """Return how often each client was asked, where clients pay by themselves; None elsewhere."""
+        return None
+
+
+class ClientsHere(Clients):
+    """Clients that train one after the other, in this process."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        protection: Protection,
+        rounds: int,
+        randomness: Randomness | None,
+        report: Report | None,
+    ) -> None:
+        self.names, self._clients, self._protection = sorted(clients), clients, protection
+        self._rounds, self._randomness, self._report = rounds, randomness, report
+
+    def ask(self, number: int, received: Arrays, taken: Sequence[str]) -> Replies:
+        """Let each of ``taken`` train, and protect what it made."""
+        replies, rounds = Replies(), self._rounds
+        leaving = self._protection.at((number - 1) / rounds)
+        for place, name in enumerate(taken):
+            if self._report is not None:
+                share = (number - 1 + place / len(taken)) / rounds
+                self._report(f"round {number} of {rounds}", share)
+            try:
+                # A copy of its own: what a client does to it in place must not move anybody else's.
+                made = self._clients[name].trained([array.copy() for array in received], round=number)
+            except Exception as error:
+                made, why = received, f"the training of {name} failed ({type(error).__name__})"
+                said = f"{why}, and counts as if nothing had been learned."
+                replies.refused.append(Refused(number, name, said))
+                _log.warning("round %d: %s", number, why, exc_info=error)
+            try:
+                noise = randomness_of(self._randomness, name, number, {"made": made, "received": received})
+                sent = leaving.protect(made, received, noise)
+                replies.usable[name] = check_reply(sent, received, client=name)
+            except BadInput as error:
+                said = str(error) if str(error).startswith(name) else f"{name}: {error}"
+                replies.refused.append(Refused(number, name, said))
+            except Exception as error:
+                said = f"{name} sent what cannot be read ({type(error).__name__})."
+                replies.refused.append(Refused(number, name, said))
+        return replies
+
+
+def average_replies(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
     """Return the mean of all replies, in the order of the clients' names."""
-    if not replies:
-        raise BadInput("no client sent parameters that can be averaged.")
     total = np.zeros_like(flat_vector(received))
     for name in sorted(replies):
         total += flat_vector(replies[name])
@@ -191,7 +278,7 @@ def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
 
 
 def federate(
-    clients: Mapping[str, Client] | Sequence[Client],
+    clients: Mapping[str, Client] | Sequence[Client] | Clients,
     initial: Arrays,
     protection: Protection,
     *,
@@ -200,75 +287,62 @@ def federate(
     pay: Pay | None = None,
     report: Report | None = None,
     randomness: Randomness | None = None,
-    each_round: Callable[[int, Arrays], None] | None = None,
+    begun: Federated | None = None,
+    each_round: Callable[[Federated], None] | None = None,
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
-    ``clients`` by name, or in order (then they are called client-1, …). With ``central`` noise is added at
-    the server and ``protection`` is usually none. ``pay`` is called for every client, before anything of the
-    round is drawn. ``each_round(number, arrays)`` sees the parameters after every round. A round without a
-    single usable reply ends the run, and the parameters of the one before are kept: it was paid for.
+    ``clients`` in this process, by name or in order (then they are called client-1, …), or those of
+    ``flower_server``. With ``central`` noise is added at the server and ``protection`` is usually none.
+    ``pay`` pays for all clients, before anything of the round is drawn. ``each_round`` is given the
+    state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
+    without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
+    for. With ``central`` nothing that clients do ends the run.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
-    if not isinstance(clients, Mapping):
-        clients = dict(zip(client_names(len(clients)), clients, strict=True))
-    names = sorted(clients)
+    if not isinstance(clients, Clients):
+        if not isinstance(clients, Mapping):
+            clients = dict(zip(client_names(len(clients)), clients, strict=True))
+        clients = ClientsHere(clients, protection, rounds, randomness, report)
+    names = clients.names
     if not names or SERVER in names:
         raise BadInput(
             f"clients need names, and none of them may be {SERVER!r}; at least one client is needed."
         )
-    received = checked_reply(initial, initial, client="the initial model")
-    proven = round_guarantee(protection, central, received, len(names))
-    paid, refused, stopped, done = dict.fromkeys(names, 0), list[Refused](), None, 0
-    for number in range(1, rounds + 1):
+    first = check_reply(initial, initial, client="the initial model")
+    proven = round_guarantee(protection, central, first, len(names))
+    made = begun or Federated(first, 0, proven, dict.fromkeys(names, 0))
+    before, paid, refused, stopped = made.paid, dict(made.paid), list(made.refused), None
+    for number in range(made.rounds + 1, rounds + 1):
         try:
-            for name in names:
-                if pay is not None:
-                    pay(name, number, proven)
-                paid[name] += 1
+            if pay is not None:
+                pay(number, proven)
         except OutOfBudget as spent:
             stopped = f"{BEFORE}{number} of {rounds}: {spent}"
             break
-        asked = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
-        replies: dict[str, Arrays] = {}
-        for place, name in enumerate(asked):
-            if report is not None:
-                report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
-            try:
-                # A copy of its own: what a client does to it in place must not move anybody else's.
-                made = clients[name].trained([array.copy() for array in received], round=number)
-            except Exception as error:
-                made, why = received, f"the training of {name} failed ({type(error).__name__})"
-                refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
-                _log.warning("round %d: %s", number, why, exc_info=error)
-            try:
-                leaving = protection.at((number - 1) / rounds)
-                replies[name] = checked_reply(
-                    leaving.protect(made, received, own(randomness, name, number)), received, client=name
-                )
-            except BadInput as error:
-                refused.append(Refused(number, name, _named(name, error)))
-            except Exception as error:
-                why = f"{name} sent what cannot be read ({type(error).__name__})."
-                refused.append(Refused(number, name, why))
-        if central is None and not replies:
+        taken = names
+        if central is not None:
+            taken = central.sampled(names, randomness_of(randomness, SERVER, -number))
+        replies = clients.ask(number, made.arrays, taken)
+        refused += replies.refused
+        asked = clients.asked()
+        paid = {name: paid[name] + 1 if asked is None else before[name] + asked[name] for name in names}
+        if replies.spent is not None:
+            stopped = f"{BEFORE}{number} of {rounds}: {replies.spent}"
+            break
+        if central is not None:
+            noise = randomness_of(randomness, SERVER, number, {SERVER: made.arrays, **replies.usable})
+            arrays = central.combined(replies.usable, made.arrays, len(names), noise)
+        elif replies.usable:
+            arrays = average_replies(replies.usable, made.arrays)
+        else:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
             break
-        received = (
-            averaged(replies, received)
-            if central is None
-            else central.combined(replies, received, len(names), own(randomness, SERVER, number))
-        )
-        done = number
+        made = Federated(arrays, number, proven, dict(paid), tuple(refused))
         if each_round is not None:
-            each_round(number, received)
+            each_round(made)
     if report is not None:
         report("rounds", 1.0)
     ended = stopped is not None and stopped.startswith(BEFORE)
-    return Federated(received, done, proven, paid, tuple(refused), stopped, ended)
-
-
-def _named(name: str, error: BadInput) -> str:
-    """Return ``error`` as a sentence about the client ``name``."""
-    return str(error) if str(error).startswith(name) else f"{name}: {error}"
+    return replace(made, paid=paid, refused=tuple(refused), stopped=stopped, out_of_budget=ended)

@@ -9,15 +9,24 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_rounds import average
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.learners.federated import CentralGaussian, federate, make_protection
-from sfumato.learners.federated.flower_apps import ARRAYS, CLIENT, METRICS, NAME, make_client_app
-from sfumato.learners.federated.flower_strategy import PrivateAverage, make_server_app
-from sfumato.learners.federated.grpc_grid import DeadlineGrid, new_secret
+from sfumato.learners.federated import federate, make_protection
+from sfumato.learners.federated.central_noise import CentralGaussian
+from sfumato.learners.federated.flower_client import (
+    ARRAYS,
+    CLIENT,
+    METRICS,
+    NAME,
+    PrivacyMod,
+    make_client_app,
+    new_secret,
+)
+from sfumato.learners.federated.grpc_grid import exchange
 from sfumato.learners.federated.local_training import flat_vector
-from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Seeded
 
@@ -64,6 +73,7 @@ def right(message):
     return app_of(NODES[ODD])(message, context())
 
 
+@Grid.register
 class TimedGrid:
     """Twenty nodes behind a SuperLink: node by node a delay, an answer, and how long it takes to read it.
 
@@ -106,7 +116,7 @@ class TimedGrid:
 
 
 def run(grid, *, timeout=20.0, rounds=1):
-    strategy = PrivateAverage(
+    strategy = average(
         NAMES,
         RECEIVED,
         NOTHING,
@@ -116,9 +126,7 @@ def run(grid, *, timeout=20.0, rounds=1):
         timeout=timeout,
         secrets=SECRETS,
     )
-    made = []
-    make_server_app(lambda _: strategy, lambda _, result: made.append(result))(grid, context())
-    return made[0]
+    return strategy(grid)
 
 
 def in_one_process(odd, rounds=1):
@@ -251,13 +259,9 @@ def test_a_round_without_answers_releases_noise_alone():
 
 def test_without_a_deadline_and_over_grids_that_keep_them_replies_are_the_grids_own():
     class Own:
-        keeps_deadlines = False
-
         def send_and_receive(self, messages, *, timeout=None):
             return [(list(messages), timeout)]
 
-    grid = Own()
-    assert DeadlineGrid(grid).send_and_receive(["a"]) == [(["a"], None)]
-    grid.keeps_deadlines = True
-    assert DeadlineGrid(grid).send_and_receive(["a"], timeout=3.0) == [(["a"], 3.0)]
-    assert DeadlineGrid(TimedGrid(right)).send_and_receive([], timeout=3.0) == []
+    assert exchange(Own(), ["a"], None) == [(["a"], None)]
+    assert exchange(Own(), ["a"], 3.0) == [(["a"], 3.0)]
+    assert exchange(TimedGrid(right), [], 3.0) == []

@@ -11,18 +11,16 @@ from scipy.special import chdtr, chdtrc
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import (
-    AveragedTensors,
-    CentralGaussian,
     LocalTraining,
     OutOfBudget,
-    as_layers,
     federate,
     make_protection,
     require_flower,
 )
-from sfumato.learners.federated.flower_apps import QUIET
-from sfumato.learners.federated.local_training import checked_reply, flat_vector, taken_parameters
-from sfumato.learners.federated.protections import PROTECTIONS, TensorPaper, own
+from sfumato.learners.federated.central_noise import AveragedTensors, CentralGaussian
+from sfumato.learners.federated.local_training import as_layers, check_reply, flat_vector, read_parameters
+from sfumato.learners.federated.protections import PROTECTIONS, TensorPaper, randomness_of
+from sfumato.learners.federated.rounds import QUIET
 from sfumato.noise import Keyed, Secure, Seeded
 from sfumato.privacy import DELTA, Guarantee
 
@@ -76,7 +74,7 @@ def test_parameters_go_to_a_vector_and_back():
 )
 def test_a_reply_that_cannot_be_used_is_refused_in_a_sentence(change, said):
     with pytest.raises(BadInput, match=said):
-        checked_reply(change(zeros()), zeros(), client="client-2")
+        check_reply(change(zeros()), zeros(), client="client-2")
 
 
 @pytest.mark.parametrize("name", PROTECTIONS)
@@ -95,12 +93,12 @@ def test_what_leaves_follows_the_shapes_and_the_seed_and_changes_nothing_it_was_
     received, made = zeros(), [array + np.float32(0.1) for array in zeros()]
     kept = [array.copy() for array in made]
     protection = bounded(name)
-    first, again = (protection.protect(made, received, own(Seeded(1), "a", 1)) for _ in range(2))
-    other = protection.protect(made, received, own(Seeded(1), "b", 1))
+    first, again = (protection.protect(made, received, randomness_of(Seeded(1), "a", 1)) for _ in range(2))
+    other = protection.protect(made, received, randomness_of(Seeded(1), "b", 1))
     assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
     assert name == "none" or not np.array_equal(flat_vector(first), flat_vector(other))
     assert all(np.array_equal(x, y) for x, y in zip(made, kept, strict=True))
-    checked_reply(first, received)
+    check_reply(first, received)
 
 
 @pytest.mark.parametrize("name", [name for name in PROTECTIONS if name != "none"])
@@ -109,8 +107,8 @@ def test_a_training_that_diverged_leaves_as_if_nothing_had_been_learned(name):
     received = zeros()
     diverged = [np.full(shape, np.nan, np.float32) for shape in SHAPES]
     protection = bounded(name)
-    sent = protection.protect(diverged, received, own(Seeded(3), "a", 1))
-    same = protection.protect(received, received, own(Seeded(3), "a", 1))
+    sent = protection.protect(diverged, received, randomness_of(Seeded(3), "a", 1))
+    same = protection.protect(received, received, randomness_of(Seeded(3), "a", 1))
     assert all(np.array_equal(x, y) for x, y in zip(sent, same, strict=True))
 
 
@@ -140,7 +138,7 @@ def test_gaussian_noise_is_as_strong_as_its_guarantee_says(neighbours, across):
     """Σ(noise/σ)² over 20,000 draws; false alarms at 10⁻⁷ each side. Noise 20% too small is found surely."""
     received = [np.zeros(20_000, np.float32)]
     protection = make_protection("gaussian", epsilon=3.0, clip=0.7, neighbours=neighbours)
-    sent = flat_vector(protection.protect(received, received, own(Seeded(5), "a", 1)))
+    sent = flat_vector(protection.protect(received, received, randomness_of(Seeded(5), "a", 1)))
     proven = protection.guarantee([(20_000,)])
     sigma = across * 0.7 * proven.event.noise_multiplier
     total = float(np.square(sent / sigma).sum())
@@ -155,7 +153,7 @@ def test_laplace_noise_is_as_strong_as_its_guarantee_says(name):
     received = [np.zeros(20_000, np.float32)]
     options = {"clip": 0.7} if name == "laplace" else {"clip": 1.0, "span": 256.0}
     protection = make_protection(name, epsilon=3.0, **options)
-    sent = flat_vector(protection.protect(received, received, own(Seeded(6), "a", 1)))
+    sent = flat_vector(protection.protect(received, received, randomness_of(Seeded(6), "a", 1)))
     noise = sent if name == "laplace" else sent[sent != 0.0]  # what TLDP keeps is exactly zero
     tensors = name == "tensor-ldp"
     noised = protection.noise_apart(20_000, 2.0) if tensors else protection.guarantee([(20_000,)])
@@ -224,12 +222,12 @@ def test_type_three_on_few_parameters_has_the_loss_that_clipped_values_can_have(
 
 
 def test_no_two_clients_or_rounds_share_noise_and_secure_noise_stays_secure():
-    seeds = {own(Seeded(1), who, number).seed for who in ("a", "b") for number in (1, 2)}
+    seeds = {randomness_of(Seeded(1), who, number).seed for who in ("a", "b") for number in (1, 2)}
     assert len(seeds) == 4
-    assert isinstance(own(None, "a", 1), Secure)
-    assert isinstance(own(Secure(), "a", 1), Secure)
+    assert isinstance(randomness_of(None, "a", 1), Secure)
+    assert isinstance(randomness_of(Secure(), "a", 1), Secure)
     keyed = Keyed(bytes(32), dataset="d", version="1", release="r")
-    words = {own(keyed, who, 1).stream(b"x").words(1)[0] for who in ("a", "b")}
+    words = {randomness_of(keyed, who, 1).stream(b"x").words(1)[0] for who in ("a", "b")}
     assert len(words) == 2
 
 
@@ -264,7 +262,7 @@ def test_clients_are_sampled_by_coins_of_their_own():
     """Binomial(100 · 200, 0.25), false alarms at 10⁻⁷; the number of one round is not fixed."""
     central = CentralGaussian(multiplier=1.0, clip=1.0, sample=0.25)
     names = [f"c{i}" for i in range(100)]
-    counts = [len(central.sampled(names, own(Seeded(1), "server", -i))) for i in range(200)]
+    counts = [len(central.sampled(names, randomness_of(Seeded(1), "server", -i))) for i in range(200)]
     assert abs(sum(counts) - 5000) < 5.4 * math.sqrt(20_000 * 0.25 * 0.75)
     assert len(set(counts)) > 1
     with pytest.raises(BadInput, match="zero-out"):
@@ -381,19 +379,19 @@ def test_a_first_round_without_a_usable_reply_ends_the_run_and_keeps_the_first_m
 
 
 def test_a_budget_stops_the_run_before_the_round_and_keeps_the_last_model():
-    asked: list[tuple[str, int]] = []
+    asked: list[int] = []
 
-    def pay(client: str, number: int, guarantee: Guarantee) -> None:
-        if client == "client-2" and number == 3:
+    def pay(number: int, guarantee: Guarantee) -> None:
+        if number == 3:
             raise OutOfBudget("client-2 has nothing left.")
-        asked.append((client, number))
+        asked.append(number)
 
     done = federate([Fixed(1.0), Fixed(1.0)], zeros(), make_protection("none"), rounds=5, pay=pay)
     assert done.rounds == 2
     assert flat_vector(done.arrays) == pytest.approx(np.full(16, 2.0))
     assert done.stopped == "stopped before round 3 of 5: client-2 has nothing left."
-    assert done.paid == {"client-1": 3, "client-2": 2}
-    assert asked[-1] == ("client-1", 3)
+    assert (done.paid, done.out_of_budget) == ({"client-1": 2, "client-2": 2}, True)
+    assert asked == [1, 2]
 
 
 def test_rounds_compose_per_client():
@@ -424,11 +422,15 @@ def test_local_training_learns_and_repeats_itself():
         return torch.nn.Linear(64, 10)
 
     torch.manual_seed(0)
-    initial = taken_parameters(model())
+    initial = read_parameters(model())
     clients = [LocalTraining(model, X[i::3], y[i::3], rate=0.5, batch=32, seed=i) for i in range(3)]
     seen = []
     done = federate(
-        clients, initial, make_protection("none"), rounds=3, each_round=lambda number, _: seen.append(number)
+        clients,
+        initial,
+        make_protection("none"),
+        rounds=3,
+        each_round=lambda state: seen.append(state.rounds),
     )
     again = federate(clients, initial, make_protection("none"), rounds=3)
     assert all(np.array_equal(x, y) for x, y in zip(done.arrays, again.arrays, strict=True))
@@ -450,7 +452,7 @@ def test_local_training_refuses_what_does_not_fit():
     with pytest.raises(BadInput, match="were given to a model of"):
         LocalTraining(model, np.zeros((2, 2)), np.zeros(2)).trained([np.zeros(3, np.float32)])
     empty = LocalTraining(model, np.zeros((0, 2)), np.zeros(0))
-    start = taken_parameters(model())
+    start = read_parameters(model())
     assert np.array_equal(flat_vector(empty.trained(start)), flat_vector(start))
 
 

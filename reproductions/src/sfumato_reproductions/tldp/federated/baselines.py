@@ -9,21 +9,15 @@ whose theorem stands with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.learners.federated import (
-    CLIENT,
-    Arrays,
-    Protection,
-    Shapes,
-    as_layers,
-    finite_parameters,
-    size_of,
-)
+from sfumato.learners.federated import CLIENT, Protection
 from sfumato.mechanisms import (
     Gaussian,
     IndependentDirectional,
@@ -53,6 +47,8 @@ WHOLE: dict[str, Callable[[float, float, tuple[float, float], int, Randomness | 
 class ClippedParameters(Protection):
     """The baseline ``name`` of ``WHOLE`` on parameters clipped to ±``clip``; ε and δ of one round."""
 
+    of_updates = False
+
     name: str
     epsilon: float
     delta: float
@@ -62,15 +58,20 @@ class ClippedParameters(Protection):
         """For ``size`` parameters."""
         return WHOLE[self.name](self.epsilon, self.delta, (-self.clip, self.clip), size, randomness)
 
-    def guarantee(self, shapes: Shapes) -> Guarantee:
+    def guarantee(self, shapes: Sequence[tuple[int, ...]]) -> Guarantee:
         """That of the mechanism for one tensor of all parameters."""
-        size = size_of(shapes)
+        size = sum(math.prod(shape) for shape in shapes)
         return replace(self.mechanism(size).guarantee(size), unit=CLIENT)
 
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
+    def released(
+        self,
+        vector: NDArray[np.float64],
+        shapes: Sequence[tuple[int, ...]],
+        randomness: Randomness | None,
+    ) -> NDArray[np.float64]:
         """Clipped, then noised."""
-        values = np.clip(finite_parameters(arrays, received), -self.clip, self.clip)
-        return as_layers(self.mechanism(values.size, randomness).perturb(values[None, :])[0], received)
+        values = np.clip(vector, -self.clip, self.clip)
+        return np.asarray(self.mechanism(values.size, randomness).perturb(values[None, :])[0])
 
     def claim(self) -> Claim | None:
         """What the mechanism's authors say of one round."""

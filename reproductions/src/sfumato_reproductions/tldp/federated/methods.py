@@ -9,13 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.learners.federated import (
-    AveragedTensors,
     Central,
     Protection,
     TensorPaper,
-    calibrated,
+    calibrate,
+    make_central,
     make_protection,
-    size_of,
 )
 from sfumato.privacy import Guarantee
 from sfumato_reproductions.tldp.federated.baselines import WHOLE, ClippedParameters
@@ -69,7 +68,7 @@ class Model:
     @property
     def size(self) -> int:
         """How many parameters there are."""
-        return size_of(self.shapes)
+        return sum(math.prod(shape) for shape in self.shapes)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Method:
         if self.kind == REPORTS:
             each_round = self.epsilon / model.rounds * (1.0 - 2.0**-40)  # sums of ε stay below
             return make_protection("repeated-priv-unit-g", epsilon=each_round, clip=self.clip, each=_REPORT)
-        strength = calibrated(
+        strength = calibrate(
             lambda epsilon: self._gaussian(epsilon).guarantee(model.shapes),
             rounds=model.rounds,
             epsilon=self.epsilon,
@@ -111,7 +110,10 @@ class Method:
     def at_server(self, model: Model) -> Central | None:
         """What the server does where it is the server that adds the noise."""
         noise = AVERAGED.get(self.kind)
-        return None if noise is None else AveragedTensors(tensor=self._tensor(noise, model.span))
+        if noise is None:
+            return None
+        given: dict[str, Any] = {"noise": noise, "span": model.span, "delta": DELTA, "clip": CLIP}
+        return make_central("tensor-ldp", strength=self.epsilon, **given)
 
     def proven(self, model: Model) -> float:
         """ε of one client over all rounds at δ = 1e-5, under replace; infinite where nothing is proven.

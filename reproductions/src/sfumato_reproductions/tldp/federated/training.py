@@ -15,7 +15,6 @@ from sfumato.learners.federated import (
     federate,
     initial_parameters,
     put_parameters,
-    shapes_of,
 )
 from sfumato.noise import Seeded
 from sfumato_reproductions.tldp.federated.methods import Method, Model
@@ -30,14 +29,18 @@ _BATCH = 64
 
 def model_of(task: Task, rounds: int) -> Model:
     """What is public of the training of ``task``."""
-    return Model(shapes_of(initial_parameters(task.make)), rounds, task.span)
+    return _public(initial_parameters(task.make), task, rounds)
+
+
+def _public(initial: Arrays, task: Task, rounds: int) -> Model:
+    return Model(tuple(array.shape for array in initial), rounds, task.span)
 
 
 def scored(task: Task, case: Case, method: Method, *, rounds: int, rate: float) -> Score:
     """F1 on the tests of ``case`` after all rounds; the same for the same seed."""
     with one_thread(case.seed):
         initial = initial_parameters(task.make, case.seed)
-        model = Model(shapes_of(initial), rounds, task.span)
+        model = _public(initial, task, rounds)
         protection = method.protection(model)
         arrays = initial
         if protection is not None:

@@ -20,29 +20,19 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.learners.federated.secure.noise_share import NoiseShare as NoiseShare
-    from sfumato.learners.federated.secure.noise_share import share_of as share_of
     from sfumato.learners.federated.secure.secure_messages import MaskedInput as MaskedInput
     from sfumato.learners.federated.secure.secure_messages import Quantiser as Quantiser
     from sfumato.learners.federated.secure.secure_messages import SecureSum as SecureSum
     from sfumato.learners.federated.secure.secure_sum import SecureSumClient as SecureSumClient
     from sfumato.learners.federated.secure.secure_sum import SecureSumServer as SecureSumServer
 
-__all__ = [
-    "MaskedInput",
-    "NoiseShare",
-    "Quantiser",
-    "SecureSum",
-    "SecureSumClient",
-    "SecureSumServer",
-    "share_of",
-]
+__all__ = ["MaskedInput", "NoiseShare", "Quantiser", "SecureSum", "SecureSumClient", "SecureSumServer"]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
     __getattr__, __dir__ = when_used(
         __name__,
         {
             "NoiseShare": "noise_share",
-            "share_of": "noise_share",
             "MaskedInput": "secure_messages",
             "Quantiser": "secure_messages",
             "SecureSum": "secure_messages",

@@ -50,7 +50,7 @@ from sfumato.mechanisms import known_neighbours, positive
 from sfumato.noise import NORMAL, Keyed, Randomness, Rounded, Secure, grid_step, onto_grid
 from sfumato.privacy import FEDERATED, Guarantee, Neighbours, Unit
 
-__all__ = ["NoiseShare", "share_of"]
+__all__ = ["NoiseShare"]
 
 _SLACK = 1e-300
 _SMALLEST_MULTIPLIER = 0.125

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from logging import INFO, WARNING
 from typing import Any, cast
@@ -29,7 +30,8 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.flower_apps import Pay, pay_quietly, require_flower, round_of
+from sfumato.learners.federated.flower_client import pay_quietly, round_of, trained_reply
+from sfumato.learners.federated.rounds import Pay
 from sfumato.learners.federated.secure.noise_share import NoiseShare
 from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
@@ -58,12 +60,12 @@ _TERMS = ("clients", "length", "threshold", "bits", "session")
 _log = logging.getLogger(__name__)
 
 
-def asked(stage: str, **values: Any) -> ConfigRecord:
+def stage_record(stage: str, **values: Any) -> ConfigRecord:
     """Return the record with which a server asks for ``stage``."""
     return ConfigRecord({"stage": stage, **values})
 
 
-def told(content: RecordDict) -> ConfigRecord:
+def sum_record(content: RecordDict) -> ConfigRecord:
     """Return the record of a secure sum in ``content``."""
     record = content.config_records.get(RECORD)
     if record is None:
@@ -73,7 +75,7 @@ def told(content: RecordDict) -> ConfigRecord:
     return record
 
 
-def written_terms(terms: SecureSum, rule: Rule) -> dict[str, Any]:
+def terms_values(terms: SecureSum, rule: Rule) -> dict[str, Any]:
     """Return terms and rule as values of a record."""
     return asdict(terms) | asdict(rule)
 
@@ -131,7 +133,7 @@ class SecureSumMod:
         kind = message.metadata.message_type.split(".")[0]
         if kind != MessageType.TRAIN:
             raise BadInput(f"messages of type {kind} are not answered: nothing in a reply would be masked.")
-        record = told(message.content)
+        record = sum_record(message.content)
         stage = record.get("stage")
         if stage == "keys":
             return self._advertised(message, context, record)
@@ -171,7 +173,7 @@ class SecureSumMod:
             )
         client = SecureSumClient(terms, context.node_id, identity=self._identity, trusted=self._trusted)
         answer = client.advertise().to_bytes()
-        kept = ConfigRecord(written_terms(terms, rule))
+        kept = ConfigRecord(terms_values(terms, rule))
         kept["state"] = client.state()
         context.state.config_records[RECORD] = kept
         return _reply(message, answer)
@@ -189,34 +191,22 @@ class SecureSumMod:
     def _integers(
         self, message: Message, context: Context, call_next: CallNext, terms: SecureSum
     ) -> NDArray[np.int64]:
-        """Return what this client adds to the sum."""
+        """Return what this client adds to the sum; why there is nothing stays in the client's own log."""
         received = _arrays(message.content)
+        if self.pay is not None and self.noise is not None:
+            pay_quietly(self.pay, round_of(message)[0], self.noise.guarantee())
+        reply = trained_reply(message, context, call_next)
         if self.noise is None:
+            if reply is None:
+                raise BadInput("the app failed, and there is nothing to be summed.")
             _, rule = terms_of(context.state.config_records[RECORD])
             assert not isinstance(rule, NoiseShare)  # refused when it was proposed
-            return rule.integers(_vector(received, _arrays(_answer(message, context, call_next).content)))
-        if self.pay is not None:
-            pay_quietly(self.pay, round_of(message)[0], self.noise.guarantee())
+            return rule.integers(_vector(received, _arrays(reply.content)))
         update = np.zeros(terms.length)
-        try:
-            reply = call_next(message, context)
-            update = _vector(received, _arrays(reply.content)) - _vector(received, received)
-        except Exception:
-            _log.exception("the training failed, and counts as if nothing had been learned")
+        with suppress(Exception):  # whatever the app answered, it counts as if nothing had been learned
+            if reply is not None:
+                update = _vector(received, _arrays(reply.content)) - _vector(received, received)
         return self.noise.integers(update, terms)
-
-
-def _answer(message: Message, context: Context, call_next: CallNext) -> Message:
-    """Return the app's answer; a reason why there is none stays in the client's own log."""
-    try:
-        reply = call_next(message, context)
-    except Exception:
-        _log.exception("the training failed")
-        raise BadInput("the app failed, and there is nothing to be summed.") from None
-    if reply.has_error():
-        _log.error("the training failed: %s", reply.error.reason)
-        raise BadInput("the app answered with an error, and there is nothing to be summed.")
-    return reply
 
 
 def _vector(like: ArrayRecord, arrays: ArrayRecord) -> Vector:
@@ -263,14 +253,14 @@ class SecureRound:
         """Return the messages to send in the place of ``messages``, after keys and shares were exchanged."""
         wanted = {one.metadata.dst_node_id: one for one in messages}
         self._kind = next(iter(wanted.values())).metadata.message_type if wanted else ""
-        terms = asked("keys", **written_terms(self.terms, self.rule))
+        terms = stage_record("keys", **terms_values(self.terms, self.rule))
         self._take(Advertisement, self._exchanged(dict.fromkeys(wanted, terms)))
         roster = self._server.roster()
-        question = asked("shares", message=roster.to_bytes())
+        question = stage_record("shares", message=roster.to_bytes())
         self._take(SealedShares, self._exchanged(dict.fromkeys(roster.keys, question)))
         opened = []
         for name, delivery in self._server.deliveries().items():
-            record = asked("input", message=delivery.to_bytes())
+            record = stage_record("input", message=delivery.to_bytes())
             content = RecordDict({**wanted[name].content, RECORD: record})
             opened.append(self._message(name, content))
         return opened
@@ -279,7 +269,7 @@ class SecureRound:
         """Return the sum of the vectors of :attr:`arrived`, from the replies to what :meth:`opened` made."""
         self._take(MaskedInput, replies)
         request = self._server.request()
-        question = asked("unmasking", message=request.to_bytes())
+        question = stage_record("unmasking", message=request.to_bytes())
         self._take(UnmaskShares, self._exchanged(dict.fromkeys(request.arrived, question)))
         total = self._server.total()
         if isinstance(self.rule, NoiseShare):
@@ -300,7 +290,7 @@ class SecureRound:
                 log(INFO, "secure sum: node %s sent no %s.", name, kind.what)
                 continue
             try:
-                message = kind.from_bytes(cast(bytes, told(reply.content).get("message", b"")))
+                message = kind.from_bytes(cast(bytes, sum_record(reply.content).get("message", b"")))
                 if message.sender != name:
                     raise BadInput(f"node {name} sent {kind.what} in the name of client {message.sender}.")
                 self._server.receive(message)
@@ -386,6 +376,3 @@ def _shaped(vector: NDArray[np.float64], like: ArrayRecord) -> ArrayRecord:
         arrays[name] = Array(np.asarray(part, dtype=one.dtype))
         start += size
     return ArrayRecord(arrays)
-
-
-require_flower("a secure sum on Flower")

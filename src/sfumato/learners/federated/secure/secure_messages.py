@@ -43,11 +43,6 @@ _LENGTH_BYTES = 4
 _CLIENT_LIMIT = 2**64
 
 
-def usual_threshold(clients: int) -> int:
-    """Return two thirds of ``clients``, rounded up: always more than half."""
-    return -(-2 * clients // 3)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SecureSum:
     """The terms that server and clients agree on before a sum; a new ``session`` is drawn for each.
@@ -72,7 +67,8 @@ class SecureSum:
         if not 2 <= self.clients <= 10_000:
             raise BadInput(f"a secure sum is of 2 to 10,000 clients, not of {self.clients}.")
         if self.threshold == 0:
-            object.__setattr__(self, "threshold", usual_threshold(self.clients))
+            # Two thirds, rounded up: always more than half.
+            object.__setattr__(self, "threshold", -(-2 * self.clients // 3))
         if not self.clients < 2 * self.threshold <= 2 * self.clients:
             raise BadInput(
                 f"a threshold of {self.threshold} for {self.clients} clients: it must be more than half of "

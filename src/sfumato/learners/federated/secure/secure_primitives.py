@@ -58,15 +58,11 @@ _SIGNATURE_BYTES = 64
 ADVERTISED_BYTES = (2 * PUBLIC_BYTES, 2 * PUBLIC_BYTES + _SIGNATURE_BYTES)
 
 
-def mask(key: bytes, length: int, bits: int = 64) -> Ring:
-    """Return ``length`` integers modulo 2^``bits``: the little-endian key stream of ``key`` from byte 0."""
-    return with_masks(np.zeros(length, dtype=RINGS[bits]), added=[key], taken=[])
-
-
 def with_masks(values: Ring, *, added: Sequence[bytes], taken: Sequence[bytes]) -> Ring:
     """Return ``values`` plus the masks of keys ``added``, minus those of keys ``taken``, in a new array.
 
-    The type of ``values``, one of ``RINGS``, says what everything is taken modulo.
+    The mask of a key is its key stream from byte 0 as little-endian integers of the type of ``values``, one
+    of ``RINGS``, which says what everything is taken modulo.
     """
     if values.dtype not in RINGS.values():
         raise BadInput(f"masks are added to unsigned integers of {', '.join(map(str, RINGS))} bits.")

@@ -12,9 +12,10 @@ answers one request and refuses one that names a client on both sides.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,11 +95,11 @@ class SecureSumServer:
     def __init__(self, terms: SecureSum) -> None:
         self.terms = terms
         self._stage = 0
-        self._keys: dict[int, bytes] = {}
-        self._boxes: dict[int, dict[int, bytes]] = {}
+        # What each client sent, by stage; of masked inputs the sum alone is kept.
+        self._keys, self._boxes = dict[int, bytes](), dict[int, dict[int, bytes]]()
+        self._arrived, self._helpers = dict[int, None](), dict[int, UnmaskShares]()
+        self._came: tuple[dict[int, Any], ...] = (self._keys, self._boxes, self._arrived, self._helpers)
         self._masked = np.zeros(terms.length, dtype=RINGS[terms.bits])
-        self._arrived: set[int] = set()
-        self._helpers: dict[int, UnmaskShares] = {}
 
     @property
     def arrived(self) -> tuple[int, ...]:
@@ -107,28 +108,47 @@ class SecureSumServer:
 
     def receive(self, message: FromClient) -> None:
         """Take one client's message of the current stage; anything else is refused and changes nothing."""
-        sender, what = message.sender, message.what
+        sender, what, stage = message.sender, message.what, self._stage
         if message.session != self.terms.session:
             raise BadInput(f"client {sender} sent {what} of another session.")
-        if not isinstance(message, _STAGES[self._stage]):
-            order = "after that stage was over" if _STAGES.index(type(message)) < self._stage else "too early"
+        if not isinstance(message, _STAGES[stage]):
+            order = "after that stage was over" if _STAGES.index(type(message)) < stage else "too early"
             raise BadInput(f"client {sender} sent {what} {order}.")
-        if self._stage and sender not in self._expected():
+        if stage and sender not in self._came[stage - 1]:
             raise BadInput(f"client {sender} sent {what} and takes no part in this stage.")
-        if sender in self._senders():
+        if sender in self._came[stage]:
             raise BadInput(f"client {sender} sent {what} twice; the first counts.")
+        self._came[stage][sender] = self._checked(message)
+
+    def _checked(self, message: FromClient) -> Any:
+        """Return what is kept of ``message``, if it is whole."""
+        sender = message.sender
         if isinstance(message, Advertisement):
-            self._take_keys(message)
-        elif isinstance(message, SealedShares):
+            if len(message.keys) not in ADVERTISED_BYTES:
+                raise BadInput(
+                    f"client {sender} advertised {len(message.keys)} bytes, which are no two keys."
+                )
+            if len(self._keys) == self.terms.clients:
+                raise BadInput(f"client {sender} came after all {self.terms.clients} clients were there.")
+            return message.keys
+        if isinstance(message, SealedShares):
             if set(message.boxes) != set(self._keys) - {sender}:
                 raise BadInput(f"client {sender} did not seal shares for exactly the other clients.")
-            self._boxes[sender] = message.boxes
-        elif isinstance(message, MaskedInput):
-            self._take_input(message)
-        else:
-            if set(message.seeds) != self._arrived or set(message.keys) != set(self._boxes) - self._arrived:
+            return message.boxes
+        if isinstance(message, UnmaskShares):
+            missing = set(self._boxes) - set(self._arrived)
+            if set(message.seeds) != set(self._arrived) or set(message.keys) != missing:
                 raise BadInput(f"client {sender} sent shares of other secrets than it was asked for.")
-            self._helpers[sender] = message
+            return message
+        if message.vector.dtype != self._masked.dtype or message.vector.shape != self._masked.shape:
+            raise BadInput(
+                f"client {sender} sent a masked input of {message.vector.size} integers of "
+                f"{8 * message.vector.itemsize} bits, and {self.terms.length} of {self.terms.bits} bits are "
+                "summed."
+            )
+        # Only the sum is kept: nothing here ever needs a single input, masked or not.
+        np.add(self._masked, message.vector, out=self._masked)
+        return None
 
     def roster(self) -> Roster:
         """End the stage of keys; return all public keys, for all who advertised theirs."""
@@ -150,17 +170,21 @@ class SecureSumServer:
     def request(self) -> UnmaskRequest:
         """End the stage of inputs; return the request to all whose input arrived. Later ones are ignored."""
         self._close(2)
-        missing = tuple(sorted(set(self._boxes) - self._arrived))
+        missing = tuple(sorted(set(self._boxes) - set(self._arrived)))
         return UnmaskRequest(session=self.terms.session, arrived=self.arrived, missing=missing)
 
     def total(self) -> NDArray[np.int64]:
         """Return the exact sum of the integers of the clients in :attr:`arrived`, and of no others."""
         self._close(3)
         helpers = self._helpers
-        taken = [self._secret({n: told.seeds[name] for n, told in helpers.items()}) for name in self.arrived]
+        threshold = self.terms.threshold
+        taken = [
+            secret_of({n: told.seeds[name] for n, told in helpers.items()}, threshold)
+            for name in self.arrived
+        ]
         added: list[bytes] = []
-        for name in sorted(set(self._boxes) - self._arrived):
-            private = self._secret({n: told.keys[name] for n, told in helpers.items()})
+        for name in sorted(set(self._boxes) - set(self._arrived)):
+            private = secret_of({n: told.keys[name] for n, told in helpers.items()}, threshold)
             if public_key_of(private) != self._masking(name):
                 raise BadInput(
                     f"the shares of the key of client {name} do not give the key that it advertised."
@@ -172,45 +196,29 @@ class SecureSumServer:
         ring = with_masks(self._masked, added=added, taken=taken)
         return ring.view(f"<i{ring.itemsize}").astype(np.int64)
 
-    def _take_keys(self, message: Advertisement) -> None:
-        if len(message.keys) not in ADVERTISED_BYTES:
-            raise BadInput(
-                f"client {message.sender} advertised {len(message.keys)} bytes, which are no two keys."
-            )
-        if len(self._keys) == self.terms.clients:
-            raise BadInput(f"client {message.sender} came after all {self.terms.clients} clients were there.")
-        self._keys[message.sender] = message.keys
-
-    def _take_input(self, message: MaskedInput) -> None:
-        if message.vector.dtype != self._masked.dtype or message.vector.shape != self._masked.shape:
-            raise BadInput(
-                f"client {message.sender} sent a masked input of {message.vector.size} integers of "
-                f"{8 * message.vector.itemsize} bits, and {self.terms.length} of {self.terms.bits} bits are "
-                "summed."
-            )
-        # Only the sum is kept: nothing here ever needs a single input, masked or not.
-        np.add(self._masked, message.vector, out=self._masked)
-        self._arrived.add(message.sender)
-
-    def _senders(self) -> set[int]:
-        """Return who has sent a message in the current stage."""
-        return set((self._keys, self._boxes, self._arrived, self._helpers)[self._stage])
-
-    def _expected(self) -> set[int]:
-        """Return who may send a message: whoever sent one in the stage before."""
-        return set((self._keys, self._boxes, self._arrived)[self._stage - 1])
-
     def _close(self, stage: int) -> None:
         if self._stage != stage:
             raise BadInput("the stages of a secure sum end in their order, each once.")
-        self.terms.check_enough(len(self._senders()), f"sent {_STAGES[stage].what}")
+        self.terms.check_enough(len(self._came[stage]), f"sent {_STAGES[stage].what}")
         self._stage += 1 if stage < 3 else 0
-
-    def _secret(self, shares: dict[int, bytes]) -> bytes:
-        return secret_of(shares, self.terms.threshold)
 
     def _masking(self, name: int) -> bytes:
         return self._keys[name][PUBLIC_BYTES : 2 * PUBLIC_BYTES]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ClientState(Message):
+    """What a client remembers between steps."""
+
+    step: int
+    sealing_key: bytes
+    masking_key: bytes
+    seed: bytes
+    roster: dict[int, bytes]
+    held: dict[int, bytes]
+
+
+_REMEMBERED = [one.name for one in fields(_ClientState) if one.name != "session"]
 
 
 class SecureSumClient:
@@ -323,26 +331,17 @@ class SecureSumClient:
 
     def state(self) -> bytes:
         """Return all this client must remember between steps; secret, for the client's own storage only."""
-        secrets = (self._sealing_key, self._masking_key, self._seed)
-        return json.dumps(
-            {
-                "step": self._step,
-                "secrets": [one.hex() for one in secrets],
-                "roster": {name: one.hex() for name, one in self._roster.items()},
-                "held": {name: one.hex() for name, one in self._held.items()},
-            }
-        ).encode()
+        kept = {name: getattr(self, f"_{name}") for name in _REMEMBERED}
+        return _ClientState(session=self.terms.session, **kept).to_bytes()
 
     @classmethod
     def resumed(
         cls, terms: SecureSum, name: int, state: bytes, *, trusted: Mapping[int, bytes] | None = None
     ) -> SecureSumClient:
         """Return the client whose :meth:`state` this was."""
-        client, found = cls(terms, name, trusted=trusted), json.loads(state)
-        client._sealing_key, client._masking_key, client._seed = map(bytes.fromhex, found["secrets"])
-        client._step = found["step"]
-        client._roster = {int(other): bytes.fromhex(one) for other, one in found["roster"].items()}
-        client._held = {int(other): bytes.fromhex(one) for other, one in found["held"].items()}
+        client, found = cls(terms, name, trusted=trusted), _ClientState.from_bytes(state)
+        for one in _REMEMBERED:
+            setattr(client, f"_{one}", getattr(found, one))
         return client
 
     def _begin(self, step: int, message: Message | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import stat
 import sys
@@ -19,17 +20,16 @@ pytest.importorskip("torch")
 pytest.importorskip("flwr")
 
 import grpc
-from flwr.client import Client, start_client
-from flwr.common import Code, FitRes, GetPropertiesRes, Status
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import Credential, new_secret
 from sfumato.ledger import Ledger
-from sfumato.release import federation_engines, federation_grpc
+from sfumato.noise import Keyed
+from sfumato.release import federation_processes
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_apps import FederatedRun
-from sfumato.release.federation_engines import ChildProcesses, engine_of
+from sfumato.release.federation_engines import FederatedRun, engine_of
+from sfumato.release.federation_processes import ChildProcesses
 
 TERMS = Federation(
     clients=2, rounds=3, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
@@ -65,7 +65,7 @@ def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None,
 
 
 def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
-    monkeypatch.setattr(federation_grpc, "_CLIENT", "sfumato.release.no_such_module")
+    monkeypatch.setattr(federation_processes, "_CLIENT", "sfumato.release.no_such_module")
     with pytest.raises(BadInput, match=r"^client-[12] ended with code 1 before the run began\.$"):
         run(shares)
     assert len(started) == 2
@@ -115,40 +115,19 @@ def test_with_noise_at_the_server_the_end_of_all_clients_does_not_end_a_run():
     """Otherwise the last one of them would decide whether there is a model."""
     ended = SimpleNamespace(get_node_ids=list)
     with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
-        federation_grpc._check(ended, TERMS)
-    federation_grpc._check(ended, replace(TERMS, central=True))
+        federation_processes._check(ended, TERMS)
+    federation_processes._check(ended, replace(TERMS, central=True))
 
 
-class Stranger(Client):
-    """A process of the same machine that found the port: it says that it is client-1, and brings a model."""
-
-    def __init__(self):
-        self.trained = []
-
-    def get_properties(self, ins):
-        return GetPropertiesRes(Status(Code.OK, ""), Credential("client-1", new_secret()).answer("guessed"))
-
-    def fit(self, ins):
-        self.trained.append(ins)
-        return FitRes(Status(Code.OK, ""), ins.parameters, 1, {"name": "client-1"})
-
-
-def test_a_stranger_is_no_client_and_nobody_else_may_read_what_a_client_is_to_know(
-    shares, started, tmp_path, monkeypatch
-):
+def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
     """The URL of a ledger may hold a password, and by its secret a client proves its name."""
     url = f"sqlite:///{tmp_path}/very-secret.db"
     with Ledger(url) as book:
         for name in shares:
             book.open(f"ward/{name}", 1e4, 1e-5, "client")
-    stranger, dropped, seen, own = Stranger(), [], [], []
+    seen, own = [], []
 
     def look(stage, share):
-        if stage.startswith("starting clients (0 of 2") and not dropped:
-            address = json.loads(Path(started[0].args[-1]).read_text())["server"]
-            with pytest.raises(grpc.RpcError) as hung_up:
-                start_client(server_address=address, client=stranger, insecure=True, max_retries=0)
-            dropped.append(hung_up)
         if stage.startswith("round 1"):
             for process in started:
                 told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
@@ -161,17 +140,68 @@ def test_a_stranger_is_no_client_and_nobody_else_may_read_what_a_client_is_to_kn
                 seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), *modes))
                 assert given["secret"] not in "".join([*map(repr, told), *logs])
 
-    monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
     made = run(shares, ClientBudgets("ward", url), report=look)
-    assert len(dropped) == 1
-    assert (made.rounds, made.refused, stranger.trained) == (3, (), [])
+    assert made.rounds == 3
     assert seen == [(False, False, 0o700, 0o600)] * 2
     assert len(set(own)) == 2
     assert not Path(started[0].args[-1]).parent.exists()
 
 
+def test_a_server_that_is_cut_off_asks_again_and_clients_answer_as_before(shares, tmp_path):
+    """It had the answers to round 2 and had not kept them: they are the same ones, and paid for once."""
+    url = f"sqlite:///{tmp_path}/" + "{client}.db"
+    for name in shares:
+        with Ledger(url.replace("{client}", name)) as book:
+            book.open(f"ward/{name}", 1e4, 1e-5, "client")
+    folder, states = tmp_path / "run", []
+    folder.mkdir(mode=0o700)
+    noise = Keyed(bytes(32), dataset="run", version="1", release="r")
+    federated = FederatedRun(
+        *(TERMS, shares, ClientBudgets("ward", url, "run"), WAITING, lambda stage, share: None),
+        keep=lambda state: states.append(state) if not states else _cut(),
+        noise=noise,
+        folder=folder,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        engine_of("grpc")(federated)
+    logs = {name: (folder / f".{name}.run" / "sums").read_bytes() for name in TERMS.names}
+    (begun,) = states
+    done = engine_of("grpc")(replace(federated, begun=begun, keep=states.append))
+    assert [state.rounds for state in states] == [1, 2, 3]
+    assert (done.rounds, done.paid, done.refused) == (3, dict.fromkeys(TERMS.names, 3), ())
+    for name, log in logs.items():
+        later = (folder / f".{name}.run" / "sums").read_bytes()
+        assert later.startswith(log)
+        assert len(later) == len(log) * 3 // 2  # two answers were kept, and a third one was drawn
+        with Ledger(url.replace("{client}", name)) as book:
+            assert book.balance(f"ward/{name}").spends == 3
+
+
+def _cut():
+    raise KeyboardInterrupt
+
+
+def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatch):
+    """A process of the same machine that found the port, says that it is client-1, and would send a model."""
+    heard = []
+
+    def look(stage, share):
+        if stage.startswith("starting clients (0 of 2") and not heard:
+            address, sent = json.loads(Path(started[0].args[-1]).read_text())["server"], queue.SimpleQueue()
+            with grpc.insecure_channel(address) as channel:
+                for asked in channel.stream_stream("/sfumato.Federation/Join")(iter(sent.get, None)):
+                    heard.append(asked)
+                    sent.put(json.dumps(Credential("client-1", new_secret()).answer("guessed")).encode())
+                sent.put(None)
+
+    monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
+    made = run(shares, report=look)
+    assert len(heard) == 1  # it was asked who it is, and nothing else
+    assert (made.rounds, made.refused) == (3, ())
+
+
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(federation_engines, "_GRACE", 0.2)
+    monkeypatch.setattr(federation_processes, "_GRACE", 0.2)
     ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     deaf = f"{ignores}; print('deaf', flush=True); time.sleep(99)"
     with ChildProcesses(tmp_path, {"OWN": "1"}) as run:
@@ -195,10 +225,3 @@ def test_children_end_with_an_interrupt_too(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert children[0].returncode == -signal.SIGTERM
-
-
-def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
-    monkeypatch.delitem(sys.modules, "sfumato.release.federation_grpc", raising=False)
-    monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
-    with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
-        run(shares)

@@ -7,31 +7,35 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flower_rounds import average
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.learners.federated import CentralGaussian, OutOfBudget, federate, make_protection
-from sfumato.learners.federated.flower_apps import (
+from sfumato.learners.federated import OutOfBudget, federate, make_protection
+from sfumato.learners.federated.central_noise import CentralGaussian
+from sfumato.learners.federated.flower_client import (
     ARRAYS,
+    CHALLENGE,
     CONFIG,
     METRICS,
     NAME,
     ROUND,
     ROUNDS,
+    PrivacyMod,
     make_client_app,
+    new_secret,
+    proven_name,
     record_of,
 )
-from sfumato.learners.federated.flower_apps import CLIENT as CLIENT_RECORD
-from sfumato.learners.federated.flower_strategy import PrivateAverage
-from sfumato.learners.federated.grpc_grid import CHALLENGE, new_secret, proven_name
+from sfumato.learners.federated.flower_client import CLIENT as CLIENT_RECORD
 from sfumato.learners.federated.local_training import flat_vector
-from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import client_names
-from sfumato.noise import Seeded
+from sfumato.noise import Keyed, Seeded
 
 RECEIVED = [np.zeros((2, 3), np.float32), np.ones(3, np.float32)]
 GAUSSIAN = make_protection("gaussian", epsilon=5.0, clip=1.0)
+RUN = {"dataset": "run", "version": "1", "release": "r"}
 
 
 @pytest.fixture(autouse=True)
@@ -252,8 +256,7 @@ def apps_of(clients, protection, randomness=None, pays=None):
 
 
 def run(strategy, apps):
-    strategy.start(HandGrid(apps), record_of(strategy.federated().arrays), num_rounds=strategy.rounds)
-    return strategy.federated()
+    return strategy(HandGrid(apps))
 
 
 @pytest.mark.parametrize("name", ["gaussian", "llagp", "tensor-ldp", "piecewise", "none"])
@@ -262,7 +265,7 @@ def test_flower_and_one_process_agree_bit_by_bit(name):
     protection = make_protection(name, epsilon=5.0, **bounds)
     clients = [Adds(0.1), Adds(0.2), Adds(-0.4)]
     here = federate(clients, RECEIVED, protection, rounds=3, randomness=Seeded(9))
-    strategy = PrivateAverage(client_names(3), RECEIVED, protection, rounds=3)
+    strategy = average(client_names(3), RECEIVED, protection, rounds=3)
     there = run(strategy, apps_of(clients, protection, Seeded(9)))
     assert there.rounds == 3
     assert all(np.array_equal(x, y) for x, y in zip(here.arrays, there.arrays, strict=True))
@@ -273,20 +276,57 @@ def test_flower_and_one_process_agree_bit_by_bit(name):
 def test_flower_and_one_process_agree_bit_by_bit_with_noise_at_the_server(sample):
     central, nothing = CentralGaussian(multiplier=0.5, clip=1.0, sample=sample), make_protection("none")
     clients, names = [Adds(0.1), Adds(0.2), Adds(-0.4)], client_names(3)
-    paid: list[tuple[str, int]] = []
+    paid: list[int] = []
     here = federate(clients, RECEIVED, nothing, rounds=3, central=central, randomness=Seeded(9))
-    strategy = PrivateAverage(
+    strategy = average(
         names,
         RECEIVED,
         nothing,
         rounds=3,
         central=central,
         randomness=Seeded(9),
-        pay=lambda client, number, guarantee: paid.append((client, number)),
+        pay=lambda number, guarantee: paid.append(number),
     )
     there = run(strategy, apps_of(clients, nothing))
     assert all(np.array_equal(x, y) for x, y in zip(here.arrays, there.arrays, strict=True))
-    assert paid == [(name, number) for number in (1, 2, 3) for name in names]
+    assert paid == [1, 2, 3]
+
+
+@pytest.mark.parametrize("central", [None, CentralGaussian(multiplier=0.5, clip=1.0, sample=0.6)])
+def test_a_run_that_goes_on_after_a_round_makes_what_a_whole_run_makes(central):
+    """By Flower and in one process, after each round; clients are not asked for rounds before it."""
+    protection = make_protection("none") if central else GAUSSIAN
+    clients, noise, states = [Adds(0.1), Adds(0.2), Adds(-0.4)], Keyed(bytes(32), **RUN), []
+    given = {"rounds": 4, "central": central, "randomness": noise}
+    whole = federate(clients, RECEIVED, protection, **given, each_round=states.append)
+    assert [state.rounds for state in states] == [1, 2, 3, 4]
+    for begun in states:
+        later, paid_for = [], []
+        made = average(client_names(3), RECEIVED, protection, **given, begun=begun, each_round=later.append)
+        there = run(
+            made,
+            apps_of(
+                clients, protection, noise, lambda name, paid=paid_for: lambda *round: paid.append(round)
+            ),
+        )
+        here = federate(clients, RECEIVED, protection, **given, begun=begun)
+        for done in (here, there):
+            assert all(np.array_equal(x, y) for x, y in zip(done.arrays, whole.arrays, strict=True))
+            assert (done.rounds, done.paid, done.refused) == (4, whole.paid, whole.refused)
+        assert [state.rounds for state in later] == list(range(begun.rounds + 1, 5))
+        assert {number for number, _ in paid_for} <= {state.rounds for state in later}
+
+
+def test_keyed_noise_is_keyed_by_what_it_is_added_to():
+    """A round that was interrupted may have other replies; two sums must not share noise."""
+    noise, central = Keyed(bytes(32), **RUN), CentralGaussian(multiplier=0.5, clip=100.0)
+    sums = [
+        federate([Adds(step)], RECEIVED, make_protection("none"), rounds=1, central=central, randomness=noise)
+        for step in (0.1, 0.1, 0.2)
+    ]
+    first, again, other = (flat_vector(made.arrays) for made in sums)
+    assert np.array_equal(first, again)
+    assert len(set(np.round(other - first, 3))) > 1  # the difference is not that of the replies
 
 
 def test_replies_that_cannot_be_used_are_said_and_left_out():
@@ -295,7 +335,7 @@ def test_replies_that_cannot_be_used_are_said_and_left_out():
     apps[102] = foreign_app([], lambda arrays: [np.full_like(array, np.nan) for array in arrays])
     apps[103] = foreign_app([], lambda arrays: [np.zeros(2, np.float32)])
     apps[104] = Error(2, "ValueError: no\nTraceback")
-    strategy = PrivateAverage(client_names(5), RECEIVED, nothing, rounds=1)
+    strategy = average(client_names(5), RECEIVED, nothing, rounds=1)
     done = run(strategy, apps)
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 1.0)
     said = sorted(item.why for item in done.refused)
@@ -308,7 +348,7 @@ def test_replies_that_cannot_be_used_are_said_and_left_out():
 def test_a_silent_client_is_left_out_asked_again_and_counted_each_time():
     nothing = make_protection("none")
     apps = apps_of([Adds(1.0), Adds(1.0)], nothing) | {102: None}
-    done = run(PrivateAverage(client_names(3), RECEIVED, nothing, rounds=3), apps)
+    done = run(average(client_names(3), RECEIVED, nothing, rounds=3), apps)
     assert done.rounds == 3
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 6.0)
     assert [(item.round, item.why) for item in done.refused] == [
@@ -327,7 +367,7 @@ def test_a_spent_budget_stops_the_run_before_the_round():
 
     protection = make_protection("gaussian", epsilon=5.0, clip=1.0)
     clients = [Adds(0.1), Adds(0.2)]
-    strategy = PrivateAverage(client_names(2), RECEIVED, protection, rounds=5)
+    strategy = average(client_names(2), RECEIVED, protection, rounds=5)
     done = run(strategy, apps_of(clients, protection, Seeded(2), pays))
     two = federate(clients, RECEIVED, protection, rounds=2, randomness=Seeded(2))
     assert done.rounds == 2
@@ -338,13 +378,13 @@ def test_a_spent_budget_stops_the_run_before_the_round():
 
 
 def test_nobody_answers_and_the_run_says_so():
-    done = run(PrivateAverage(["client-1"], RECEIVED, GAUSSIAN, rounds=2), {5: None})
+    done = run(average(["client-1"], RECEIVED, GAUSSIAN, rounds=2), {5: None})
     assert done.rounds == 0
     assert done.stopped == "stopped in round 1 of 2: no client sent parameters that can be used"
 
 
 def test_clients_that_do_not_appear_are_missed():
-    strategy = PrivateAverage(client_names(3), RECEIVED, GAUSSIAN, rounds=1, patience=0.2)
+    strategy = average(client_names(3), RECEIVED, GAUSSIAN, rounds=1, patience=0.2)
     with pytest.raises(ValueError, match="1 of 3 clients appeared"):
         run(strategy, {5: None})
 
@@ -357,7 +397,7 @@ def test_with_noise_at_the_server_a_run_begins_without_a_client_that_does_not_ap
     apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
 
     def made(apps):
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             nothing,
@@ -388,7 +428,7 @@ def proving(step, name, secret):
 def test_two_nodes_of_one_client_count_once():
     secrets = {name: new_secret() for name in client_names(2)}
     app = proving(1.0, "client-1", secrets["client-1"])
-    strategy = PrivateAverage(client_names(2), RECEIVED, make_protection("none"), rounds=1, secrets=secrets)
+    strategy = average(client_names(2), RECEIVED, make_protection("none"), rounds=1, secrets=secrets)
     done = run(strategy, {1: app, 2: app})
     assert [item.why for item in done.refused] == [
         "a second node proved to be client-1: nothing of it is used."
@@ -404,8 +444,7 @@ class ForgingGrid(HandGrid):
 
     def send_and_receive(self, messages, *, timeout=None):
         messages = list(messages)
-        sent = self.forged(messages) if messages else []  # nobody is asked to evaluate
-        return [*sent, *super().send_and_receive(messages[1:], timeout=timeout)]
+        return [*self.forged(messages), *super().send_and_receive(messages[1:], timeout=timeout)]
 
 
 def forged(message, step, *, source=None, answers=None):
@@ -439,7 +478,7 @@ def test_a_reply_counts_for_the_node_whose_message_it_answers_and_once(what):
     apps = apps_of([Adds(0.0), Adds(0.1), Adds(0.2)], make_protection("none"))
 
     def made(sends):
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             make_protection("none"),
@@ -448,8 +487,7 @@ def test_a_reply_counts_for_the_node_whose_message_it_answers_and_once(what):
             randomness=Seeded(4),
         )
         grid = ForgingGrid(apps, sends)
-        strategy.start(grid, record_of(RECEIVED), num_rounds=1, timeout=None)
-        return strategy.federated()
+        return strategy(grid)
 
     absent, there = made(lambda sent: []), made(FORGED[what])
     moved = [x.astype(float) - y for x, y in zip(absent.arrays, there.arrays, strict=True)]
@@ -465,7 +503,7 @@ def test_nobody_takes_the_name_of_another_client(sample):
 
     def made(first):
         apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
-        strategy = PrivateAverage(
+        strategy = average(
             client_names(3),
             RECEIVED,
             make_protection("none"),
