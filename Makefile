@@ -49,7 +49,7 @@ chromium:
 # where memory has 4 GB to spare for files, they are written there.
 IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
-test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
+test: .venv/dev.stamp postgres chromium  ## all tests, on three processes
 	OMP_NUM_THREADS=1 $(IN_MEMORY) $(BIN)/python -m pytest -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed
 
 explore: .venv/dev.stamp  ## the property tests on fresh random examples instead of the fixed ones

@@ -173,7 +173,8 @@ def _decompositions() -> dict[Any, Any]:
     """Return how operators are composed of core ones; torch collects them anew whenever it is asked."""
     from torch._decomp import core_aten_decompositions
 
-    return dict(core_aten_decompositions().items())
+    core: Any = core_aten_decompositions()
+    return dict(core.items())
 
 
 def checked_model(

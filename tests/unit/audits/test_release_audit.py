@@ -9,8 +9,9 @@ from scipy.stats import binom
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits import audit_mechanism, release_audit
+from sfumato.audits import release_audit
 from sfumato.audits.lower_bounds import usual_delta
+from sfumato.audits.mechanism_audit import audit_mechanism
 from sfumato.privacy import Guarantee
 
 IMAGES = np.floor(16.0 * load_digits().data).clip(0.0, 255.0)

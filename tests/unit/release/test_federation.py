@@ -12,8 +12,6 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
 
-from sfumato.release.payment import Content
-
 from sfumato.errors import BadInput
 from sfumato.learners.federated import PROTECTIONS, LocalTraining, OutOfBudget
 from sfumato.ledger import BudgetRefused, Ledger
@@ -21,6 +19,7 @@ from sfumato.privacy import Guarantee
 from sfumato.release.client_budget import ClientBudgets
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.federation import Federation
+from sfumato.release.path import Content
 from sfumato.release.stored_model import load_model
 from sfumato.reports import KeyRing
 
