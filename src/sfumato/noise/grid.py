@@ -260,6 +260,7 @@ class Rounded:
         def write(tier: int, where: Where, noise: Array) -> None:
             noise += cells[where]
             noise *= step
+            noise += 0.0  # −0 becomes 0: the sign of a zero would show that of a cell
             out[tier][where] = noise
 
         self._draw(stream, cells.size, relative, write)
