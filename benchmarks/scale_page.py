@@ -1,4 +1,4 @@
-"""The page about scale, from its figures."""
+"""Write docs/explanation-scale.md from measurements."""
 
 from __future__ import annotations
 
@@ -17,21 +17,28 @@ _SHOWN = {
     "own one": "Ray, 1 worker, a cluster of its own",
     "own two": "Ray, 2 workers, a cluster of its own",
 }
-_HOW = """# Scale: what more workers do, and what a lot of data takes
+_HOW = """# Explanation: scale
 
-Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation-scale.md`. Timings are best times of runs that took turns on two cores of a shared machine: the ratios mean more than the seconds.
+Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation-scale.md`. Timings are the best of runs that took turns on two cores of a shared machine: the ratios mean more than the seconds.
 
 ## How a batch runs
 
-`sfumato protect SOURCE -o OUTPUT` takes a folder, or a prefix such as `s3://bucket/in`, as one release:
+`sfumato protect SOURCE -o OUTPUT` releases a folder, or a prefix such as `s3://bucket/in`, as one release:
 
-1. The files are listed; one large `.parquet` or `.npy` whose output ends in a slash is cut into parts at its row groups or rows. An output with files of another run is refused.
-2. Where a budget pays, and in a folder of records, every piece is read and checked by the workers. What is refused is named with its reason and costs nothing.
+1. The files are listed. If the output ends in a slash, one large `.parquet` or `.npy` is cut into parts at its row groups or rows. An output with files of another run is refused.
+2. With a budget, and in a folder of records, the workers read and check every piece. Refused pieces are named with the reason and cost nothing.
 3. The budget is charged once, durably, before the first piece is drawn.
-4. The workers draw the pieces. The noise of a unit is keyed by a secret, the unit's place and its content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its own place. Each file appears whole.
-5. The manifest, which lists the digest of every file and what is stated of it, is written last and signed: the one certificate of the folder. Without a manifest there is no complete release; the manifest of another run is never overwritten, and `verify` fails a folder with files that it does not list.
+4. The workers draw the pieces. The noise of a unit is keyed by a secret, the position of the unit and its content. So a piece that is drawn again, because its worker was lost, has the same bytes and replaces the first one. Each file appears whole.
+5. The manifest, which lists the digest and the statement of every file, is written last and signed: it is the one certificate of the folder. Without a manifest there is no complete release. The manifest of another run is never overwritten, and `verify` fails a folder with files that it does not list.
 
-`--engine local` does this on processes of this machine (on threads, where there are fewer than 256 files), `--engine ray` on the workers of a Ray cluster: one that is started for this run on this machine, or the one that `RAY_ADDRESS` names. It is the same code, and under one `--request` the bytes are equal. The workers of a cluster of your own must reach the same files by the same names, and find the credentials of an object store in their own environment. They are sent the secret that keys the noise, and no key that signs: run it on machines that you trust with the data itself.
+## Engines
+
+| `--engine` | where a batch runs |
+|---|---|
+| `local` | on processes of this machine (on threads, if there are fewer than 256 files) |
+| `ray` | on the workers of a Ray cluster: the one that `RAY_ADDRESS` names, or one that is started for this run on this machine |
+
+Both engines run the same code, and with the same `--request` they write the same bytes. The workers of your own cluster must reach the same files by the same names, and need the credentials of an object store in their own environment. They receive the secret that keys the noise, and no signing key: use machines that you trust with the data itself.
 """  # noqa: E501 (lines of the page)
 
 
@@ -50,17 +57,19 @@ def page(jobs: Sequence[Job], model: Model, clip: Video, tabled: Table, found: S
 
 
 def _measured(jobs: Sequence[Job], model: Model, found: Sequence[Row]) -> Iterator[str]:
-    yield "## Measured"
+    yield "## Measurements"
     yield ""
     yield (
-        "Colour JPEGs, read, protected with the default mechanism at ε = 4 per region(16), written and "
-        "certified. One thread a worker. The cluster runs already, unless the run has one of its own, which "
-        "it "
-        "starts and ends; *to start* is the same run with two pictures, once for all jobs. *Model* is the "
-        "formula below."
+        "Colour JPEGs are read, protected with the default mechanism at ε = 4 per region(16), written and "
+        "certified, with one thread in each worker. The cluster is already running, unless the run has one "
+        "of its own, which it starts and stops. *Start* is the time of the same run with two images, "
+        "measured once for all jobs. *Model* is the formula below."
     )
     yield ""
-    yield "| pictures | pixels | run | seconds | to start | a second, all of it | once it runs | model, s |"
+    yield (
+        "| images | pixels | run | seconds | start, s | images/s, whole run | images/s, without start | "
+        "model, s |"
+    )
     yield "|---|---|---|---:|---:|---:|---:|---:|"
     for job in jobs:
         for run, ran in job.runs.items():
@@ -71,7 +80,7 @@ def _measured(jobs: Sequence[Job], model: Model, found: Sequence[Row]) -> Iterat
                 f"{said} |"
             )
     yield ""
-    yield "| pictures | ratio | whole runs | once they run |"
+    yield "| images | ratio | whole runs | without start |"
     yield "|---|---|---:|---:|"
     for job in jobs:
         for told, slow, fast in (
@@ -85,8 +94,8 @@ def _measured(jobs: Sequence[Job], model: Model, found: Sequence[Row]) -> Iterat
                 yield f"| {job.count:,} {job.name} | {told} | {whole:.2f} | {running:.2f} |"
     yield ""
     yield (
-        "Starting a cluster pays off where the work lasts longer than the start: small pictures by the "
-        "thousand are done sooner without."
+        "Starting a cluster is worthwhile if the work takes longer than the start: a few thousand small "
+        "images are released sooner without one."
     )
     yield ""
     yield "| what | measured | ratio | must be |"
@@ -97,11 +106,11 @@ def _measured(jobs: Sequence[Job], model: Model, found: Sequence[Row]) -> Iterat
 
 def _table(tabled: Table) -> Iterator[str]:
     yield (
-        "The table has columns of numbers that nothing can pack; two workers released it in "
+        "The table has columns of numbers that do not compress. Two workers released it in "
         f"{tabled.ran.seconds / 60:.1f} minutes, {1e3 * tabled.gigabytes / tabled.ran.seconds:.0f} MB a "
-        "second. Memory is the sum over all processes, Ray's own among them, of their proportional share, "
-        "sampled twice a second: a peak between two samples is not seen, and nothing enforces the bound, as "
-        "a limit for many processes together needs a control group."
+        "second. Memory is the sum of the proportional shares of all processes, including Ray's own, "
+        "sampled twice a second. A peak between two samples is not seen, and nothing enforces the limit, "
+        "since a limit for many processes together needs a control group."
     )
     yield ""
     limit = f"{tabled.limit / 1e9:.1f} GB"
@@ -112,8 +121,9 @@ def _table(tabled: Table) -> Iterator[str]:
             f"One process that is refused any memory beyond {limit} (RLIMIT_DATA, which the kernel "
             "enforces), "
             f"`--engine local` with one thread, released it in {tabled.limited.seconds / 60:.1f} minutes. "
-            "The two times do not compare the engines: on a cluster a part may be drawn twice, so that its "
-            "noise is keyed by row; one process without `--request` draws fresh noise, which takes less."
+            "The two times do not compare the engines: on a cluster a part may be drawn twice, so its "
+            "noise is keyed by row; one process without `--request` draws fresh noise, which takes less "
+            "time."
         )
     yield ""
 
@@ -133,11 +143,11 @@ def _video(clip: Video) -> Iterator[str]:
 def _model(jobs: Sequence[Job], model: Model) -> Iterator[str]:
     first, longest = jobs[0], model.longest
     two = model.efficiency(2)
-    yield "## The cost model"
+    yield "## Cost model"
     yield ""
     yield (
-        "With a start of s seconds, r pieces a second of one worker once it runs, w workers, and e(w), their "
-        "speed over w times that of one,"
+        "Let s be the start in seconds, r the pieces per second of one running worker, w the number of "
+        "workers, and e(w) their speed divided by w times that of one worker. Then"
     )
     yield ""
     yield "    seconds(n) = s + n / (r · w · e(w))    w · e(w) for n pieces in T seconds = n / (r · (T − s))"
@@ -148,18 +158,17 @@ def _model(jobs: Sequence[Job], model: Model) -> Iterator[str]:
         "by "
         f"the {longest.count:,} {longest.name}: two workers on two cores share memory, disk and the "
         "processor "
-        f"time of what hands out the work. For 2 workers on {first.count:,} {first.name} that says "
+        f"time of the scheduler. For 2 workers on {first.count:,} {first.name} the formula gives "
         f"{said[0]:.1f} + {first.count:,} / ({said[1]:.1f} · 2 · {two:.2f}) = "
-        f"{model.seconds(first, 'two'):.1f} s, and {first.seconds('two'):.1f} s were measured. r is each "
-        "job's "
-        "own, so lines of 1 worker in the table agree by construction; lines of 2 workers on other jobs than "
-        "the longest are predictions. e(w) of more workers was not measured."
+        f"{model.seconds(first, 'two'):.1f} s, and {first.seconds('two'):.1f} s were measured. Each job "
+        "has its own r, so rows of 1 worker in the table agree by construction; rows of 2 workers on other "
+        "jobs than the longest are predictions. e(w) of more workers was not measured."
     )
     yield ""
     yield (
-        "What the formula leaves out: a budget reads every piece once more beforehand; an object is fetched "
-        "and put (once more each); a lost worker costs the pieces of its task, at most 256; the last tasks "
-        "leave workers idle."
+        "The formula omits that a budget reads every piece once more before, that an object is downloaded "
+        "and uploaded (once more each), that a lost worker costs the pieces of its task, at most 256, and "
+        "that the last tasks leave workers idle."
     )
     yield ""
 
@@ -167,7 +176,7 @@ def _model(jobs: Sequence[Job], model: Model) -> Iterator[str]:
 def _day(jobs: Sequence[Job]) -> Iterator[str]:
     chosen = jobs[0], jobs[-1]
     needed = [1e6 / (job.rate("one") * 86_400) for job in chosen]
-    yield "## A million pictures a day"
+    yield "## A million images a day"
     yield ""
     for job, workers in zip(chosen, needed, strict=True):
         yield (
@@ -182,7 +191,7 @@ def _day(jobs: Sequence[Job]) -> Iterator[str]:
         if first == last == "one worker"
         else (f"it takes {first} of this machine's for {chosen[0].name}, {last} for {chosen[1].name}")
     )
-    yield f"So {told}. With a budget, which reads everything twice, count twice as many at most."
+    yield f"So {told}. A budget reads everything twice, so plan for at most twice as many."
     yield ""
 
 
@@ -193,9 +202,8 @@ def _flow(clip: Video) -> Iterator[str]:
     yield "## 500 hours of video a minute"
     yield ""
     yield (
-        "What a large platform is said to receive. The paper on multimedia says that 42 nodes with GPUs "
-        "would "
-        "do, without saying what one of them does in a second; on cores like these:"
+        "This is what a large platform is said to receive. The paper on multimedia says that 42 nodes with "
+        "GPUs are enough, without the throughput of one of them. On cores like these:"
     )
     yield ""
     yield f"    500 h · 3,600 s/h / 60 s = {flow:,.0f} seconds of video in a second"
@@ -203,9 +211,9 @@ def _flow(clip: Video) -> Iterator[str]:
     yield ""
     yield (
         f"at {clip.sides[0]} × {clip.sides[1]} pixels and {clip.frames / clip.length:.0f} frames a second. "
-        f"Pixels count: frames of 1920 × 1080 would take {more:.1f} times as many, about {cores * more:,.0f} "
-        "cores. This is arithmetic with figures of one machine, not a measurement of a cluster: nobody here "
-        "has run one of that size."
+        f"The cost grows with the pixels: frames of 1920 × 1080 would take {more:.1f} times as many, about "
+        f"{cores * more:,.0f} cores. This is arithmetic with figures of one machine, not a measurement of a "
+        "cluster: nobody here has run one of that size."
     )
     yield ""
 
