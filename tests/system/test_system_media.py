@@ -541,7 +541,7 @@ def test_names_of_sources_travel_nowhere_and_the_owner_keeps_which_is_which(call
     for number, name in enumerate(("anna_mueller_hiv_positive", "berta_schmidt")):
         small_media.png(folder / "in" / "ward 7" / f"{name}.png", small_media.photograph(24, 20, number))
     words = ("protect", "in", "-o", "out", "--epsilon", "4")
-    for refused, where in (("out/names.json", "lies in the output"), ("no/names.json", "cannot be written")):
+    for refused, where in (("out/names.json", "inside the output"), ("no/names.json", "cannot be written")):
         assert where in called(*words, "--names-file", refused).sentence
     assert not Path("out").exists()
     ran = called(*words, "--names-file", "names.json")

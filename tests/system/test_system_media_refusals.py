@@ -216,7 +216,7 @@ def kinds(folder):
         (["in", "-o", "in/out", *PINNED], "lie in one another"),
         (["in", "-o", ".", *PINNED], "lie in one another"),
         (["in", "-o", "taken", *PINNED], "taken exists and is not a folder"),
-        (["a.png", "-o", "in", *PINNED], "-o in is a folder: name the file in it, as in -o in/a.png."),
+        (["a.png", "-o", "in", *PINNED], "-o in is a folder: name the file in it, as in in/a.png."),
         (["a.png", "-o", "nowhere/out.png", *PINNED], "the folder nowhere does not exist."),
         (["a.png", "-o", "out.png", "--epsilon", "0"], "--epsilon must be a positive number"),
         (["a.png", "-o", "out.png", "--epsilon", "1", "2"], "one number, as in --epsilon 1, not 1 2."),
@@ -355,7 +355,7 @@ def test_a_contact_sheet_is_of_pictures_and_of_their_releases(called, kinds):
     sentence = called("report", "a.png", "--original", "deep.png", *shown).sentence
     assert sentence == "a.png is not a release of the picture of the same name: their sizes differ."
     sentence = called("report", "a.png", "-o", "page.html", "--show-originals", "2").sentence
-    assert sentence.endswith("are about the original: add --original FILE.")
+    assert sentence.endswith("are about the original: add --original.")
 
 
 @pytest.fixture

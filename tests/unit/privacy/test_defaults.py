@@ -99,7 +99,7 @@ def test_epsilon_has_no_default():
         for name, default in _defaults(ast.parse(path.read_text("utf-8")))
         if name == "epsilon" and ast.unparse(default) not in ("REQUIRED", "None")
     ]
-    assert own == ["request_models.py: Field(gt=0, le=1000000.0)"]  # limits of a field that REST requires
+    assert own == ["service.py: Field(gt=0, le=1000000.0)"]  # limits of a field that REST requires
     for mechanism in (sf.Gaussian(clip=1.0), sf.Laplace(clip=1.0), sf.TrustAdaptive(clip=1.0), sf.Duchi()):
         with pytest.raises(BadInput, match=r"`epsilon` must be .*, not None"):
             mechanism.statement()
@@ -128,7 +128,6 @@ def test_no_signature_has_a_default_of_its_own():
 
 # Of audits and of correlated frames, where unit and neighbours are of a game or a theorem and of no release.
 _OTHER_SUBJECTS = [
-    "composition.py: unit = 'frame'",
     "composition.py: unit = 'frame'",
     "composition.py: unit = 'frame'",
     "distinguishing_game.py: unit = 'record'",
