@@ -45,8 +45,9 @@ class _ArrayReader(pickle.Unpickler):
 def read_arrays(content: bytes, where: str) -> Any:
     """Return what the pickle ``content``, called ``where`` in refusals, holds.
 
-    A pickle is a small program that may call whatever it names: one that names anything but NumPy's arrays is
-    refused, and nothing that it names is imported or called.
+    ``content`` must be bytes whose SHA-256 is a known one: that is what makes reading them safe. A pickle is
+    a small program that calls what it names; this one may call NumPy's constructors of arrays, which trust
+    what they are given, and any other name is refused before it is imported.
     """
     try:
         return _ArrayReader(io.BytesIO(content)).load()

@@ -260,6 +260,25 @@ class Ledger:
             elif lease is not None and lease.holder == holder:
                 book.drop_lease(number)
 
+    def bind(self, dataset: str, key: str, output: str) -> None:
+        """Bind the entry with this idempotency ``key`` to its one ``output``, a digest, for good.
+
+        Refused if it is bound to another one. So what was paid once is drawn once, however many copies of a
+        run there are.
+        """
+        with self._writing(dataset) as book:
+            entry = book.with_key(key)
+            if entry is None:
+                raise BadInput(f"no entry of {short(book.known.name)} has the key {short(key)}.")
+            bound = book.lease(entry.number)
+            if bound is None:
+                book.put_lease(entry.number, output, None)
+            elif bound.holder != output:
+                raise BadInput(
+                    f"entry {entry.number} of {short(book.known.name)} paid for another output before: one "
+                    "spend has one output, so this copy of the run cannot be resumed."
+                )
+
     def certificates(self, dataset: str) -> dict[int, str]:
         """Return the certificates of the releases of ``dataset``, by the number of the entry that paid."""
         with self._reading(dataset) as book:

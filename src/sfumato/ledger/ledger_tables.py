@@ -7,7 +7,8 @@
 - ``entries``: what happened, append-only; each row holds the hash of the one before.
 - ``accounts``: running totals of the entries, kept in the same transaction; ``integrity`` recomputes them.
 - ``certificates``: the newest certificate of each release, as it was signed.
-- ``leases``: who carries on the run that an entry paid for, and until when, in seconds; NULL once nobody may.
+- ``leases``: who carries on the run that an entry paid for, and until when, in seconds; NULL once nobody may,
+  or once the entry is bound to one output, whose digest then stands in place of the holder.
 
 A row that no ledger wrote is refused where it is read. A database with tables of another program is refused.
 """

@@ -366,3 +366,17 @@ def test_a_mistyped_dataset_is_answered_with_the_one_that_was_meant(ledger):
         ledger.balance("Clinic")
     with pytest.raises(BudgetRefused, match="for dataset 'ward'; open one with"):
         ledger.require_open("ward")
+
+
+def test_an_entry_is_bound_to_one_output_for_good(ledger):
+    ledger.open("clinic", epsilon=2.0, delta=1e-6)
+    ledger.spend("clinic", Guarantee.pure(0.5), "round 1", "run round 1")
+    for _ in range(2):
+        ledger.bind("clinic", "run round 1", "a" * 64)
+    with pytest.raises(BadInput, match="entry 2 of 'clinic' paid for another output before"):
+        ledger.bind("clinic", "run round 1", "b" * 64)
+    with pytest.raises(BadInput, match="no entry of 'clinic' has the key"):
+        ledger.bind("clinic", "run round 2", "a" * 64)
+    with pytest.raises(BadInput, match="cannot be resumed"):
+        ledger.lease("clinic", 2, "somebody")
+    assert ledger.check() == []
