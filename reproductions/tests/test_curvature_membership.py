@@ -60,7 +60,7 @@ def test_learning_is_told_and_the_same_again(noisy) -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
     assert first.parameters == sum(values.numel() for values in first.model.parameters())
     assert first.features(noisy.public.pictures).shape == (40, 256)
-    assert first.probabilities("p")(noisy.public.pictures).sum(axis=1) == pytest.approx(1.0)
+    assert first.probabilities(noisy.public.pictures).sum(axis=1) == pytest.approx(1.0)
 
 
 def test_what_is_known_by_heart_is_found(noisy, by_heart) -> None:
