@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import refuse_media as refuse_media
     from sfumato.release.folder import ProtectedFolder as ProtectedFolder
     from sfumato.release.labelled_release import describe_classes as describe_classes
-    from sfumato.release.locations import check_output as check_output
-    from sfumato.release.locations import located as located
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
     from sfumato.release.missing_spends import LedgerRewound as LedgerRewound
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.release.path import Payment as Payment
     from sfumato.release.path import Protected as Protected
     from sfumato.release.path import Report as Report
+    from sfumato.release.path import check_output as check_output
     from sfumato.release.path import release as release
     from sfumato.release.path import silent as silent
     from sfumato.release.path import terms_of as terms_of
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from sfumato.release.request import bounds_pair as bounds_pair
     from sfumato.release.request import keyed as keyed
     from sfumato.release.request import kind_at as kind_at
+    from sfumato.release.request import located as located
     from sfumato.release.request import refuse_schema as refuse_schema
     from sfumato.release.stored_model import load_model as load_model
     from sfumato.release.verbs import federate as federate
@@ -139,8 +139,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refuse_media": "file_audit",
             "ProtectedFolder": "folder",
             "describe_classes": "labelled_release",
-            "check_output": "locations",
-            "located": "locations",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
             "LedgerRewound": "missing_spends",
@@ -152,6 +150,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "Payment": "path",
             "Protected": "path",
             "Report": "path",
+            "check_output": "path",
             "release": "path",
             "silent": "path",
             "terms_of": "path",
@@ -169,6 +168,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "bounds_pair": "request",
             "keyed": "request",
             "kind_at": "request",
+            "located": "request",
             "refuse_schema": "request",
             "load_model": "stored_model",
             "federate": "verbs",

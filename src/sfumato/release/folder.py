@@ -50,9 +50,9 @@ from sfumato.noise import Keyed
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.release.combined_statement import PARTS, check_charge, in_each, together
 from sfumato.release.engines import Done, Engine, LocalEngine, Outcome, outcome, refusal
-from sfumato.release.locations import PRIVATE
 from sfumato.release.manifest import Listed, Stated, manifest_bytes, refuse_other_run, some, unlisted
 from sfumato.release.path import (
+    PRIVATE,
     Certify,
     Content,
     Kind,

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 import sfumato
 from sfumato.audits import Finding
 from sfumato.errors import BadInput
-from sfumato.io import ArrayPair, DatasetSource, check_top
+from sfumato.io import ArrayPair, DatasetSource, check_top, is_archive
 from sfumato.noise import Randomness
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.path import Kind, Payment, Protected, Report, Spending
+from sfumato.release.path import Kind, Payment, Protected, Report, Spending, check_output
 from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.reports import Entry, write_report
+from sfumato.reports import Entry, certificate_file, write_report
 
 __all__ = ["describe_classes"]
 
@@ -244,3 +244,73 @@ def write_owner_report(
         write_report([entry()], page, private=True, title=title, reproduce=lines)
     except BadInput as error:
         raise error.at(f"{target.name} was written, and its report was not") from None
+
+
+def check_places(
+    source: Path, output: Path, page: Path | None, checkpoint: Path | None, *, begun: bool = False
+) -> None:
+    """Refuse places that cannot be written, or of which one would be inside another.
+
+    The report and the checkpoint are private: neither may be inside the output. The folder of a run that was
+    ``begun`` before may exist.
+    """
+    check_apart(source, output)
+    if is_archive(output):
+        check_output(output, [source])
+    elif not begun:
+        check_new_folder(output)
+    inside, given = output.resolve(), source.resolve()
+    if page is not None:
+        check_page(source, output, page)
+    if checkpoint is not None:
+        if checkpoint.is_dir():
+            raise BadInput(f"`checkpoint` {checkpoint} is a folder: name a file.", parameter="checkpoint")
+        for private in (checkpoint, coins_file(checkpoint)):
+            _private("checkpoint", private, inside, given)
+            if page is not None and page.resolve() == private.resolve():
+                raise BadInput(
+                    f"`report` {page} and `checkpoint` {checkpoint} would be one file; name two.",
+                    parameter="report",
+                )
+
+
+def coins_file(checkpoint: Path) -> Path:
+    """Return the file beside ``checkpoint`` that keeps which records are left out of a fit."""
+    return checkpoint.with_name(checkpoint.name + ".coins")
+
+
+def check_apart(source: Path, output: Path) -> None:
+    """Refuse an output that is the input, or of which one would be inside the other."""
+    inside, given = output.resolve(), source.resolve()
+    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
+        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+
+
+def check_new_folder(output: Path) -> None:
+    """Refuse a folder that exists and is not empty, or cannot be written."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
+        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
+    check_output(output.with_name(output.name + ".folder"), [])
+
+
+def check_page(source: Path, output: Path, page: Path) -> None:
+    """Refuse a report that is no HTML file, or would be inside the input or the output."""
+    if page.suffix != ".html":
+        raise BadInput(f"`report` {page.name} must name an .html file.", parameter="report")
+    _private("report", page, output.resolve(), source.resolve())
+
+
+def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
+    place = path.resolve()
+    if place in (output, certificate_file(output)) or place.is_relative_to(output):
+        raise BadInput(
+            f"`{parameter}` {path} is private, and would be published with {output.name}.",
+            parameter=parameter,
+        )
+    if place == source or place.is_relative_to(source):
+        raise BadInput(
+            f"`{parameter}` {path} would be inside the input {source.name}; choose another place.",
+            parameter=parameter,
+        )
+    check_output(path, [])

@@ -27,6 +27,9 @@ from sfumato.release.labelled_release import (
     FittedKind,
     FittedResult,
     OpenedFit,
+    check_apart,
+    check_new_folder,
+    check_page,
     check_range,
     declared_classes,
     facts_of,
@@ -37,7 +40,6 @@ from sfumato.release.labelled_release import (
     under_budget,
     write_owner_report,
 )
-from sfumato.release.locations import check_apart, check_new_folder, check_page, one_run_at_a_time
 from sfumato.release.model_evidence import (
     Accuracy,
     ClassViews,
@@ -47,7 +49,17 @@ from sfumato.release.model_evidence import (
     class_views,
     read_held_out,
 )
-from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Payment,
+    Protected,
+    Report,
+    Spending,
+    one_run_at_a_time,
+    release,
+    silent,
+)
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, Entry, KeyRing
 

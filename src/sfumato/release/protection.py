@@ -18,10 +18,26 @@ from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.noise import Keyed
 from sfumato.release.engines import Engine, LocalEngine
 from sfumato.release.folder import Folder, Piece, ProtectedFolder, pieces_of
-from sfumato.release.locations import Located, check_output, claimed, located, refuse_existing
-from sfumato.release.path import HeldPayment, Payment, Protected, Report, release, silent
+from sfumato.release.path import (
+    HeldPayment,
+    Payment,
+    Protected,
+    Report,
+    check_output,
+    claimed,
+    refuse_existing,
+    release,
+    silent,
+)
 from sfumato.release.record_files import Files, OneFile, RecordFiles
-from sfumato.release.request import ReleaseRequest, kind_at, refuse_for_media, refuse_schema
+from sfumato.release.request import (
+    Located,
+    ReleaseRequest,
+    kind_at,
+    located,
+    refuse_for_media,
+    refuse_schema,
+)
 from sfumato.reports import KeyRing, certificate_file
 
 if TYPE_CHECKING:

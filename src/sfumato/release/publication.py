@@ -34,6 +34,7 @@ from sfumato.release.labelled_release import (
     FittedResult,
     OpenedFit,
     PublicFacts,
+    check_places,
     check_range,
     facts_of,
     names_note,
@@ -42,9 +43,19 @@ from sfumato.release.labelled_release import (
     under_budget,
     write_owner_report,
 )
-from sfumato.release.locations import check_places, one_run_at_a_time, refuse_existing
 from sfumato.release.manifest import manifest_of
-from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Payment,
+    Protected,
+    Report,
+    Spending,
+    one_run_at_a_time,
+    refuse_existing,
+    release,
+    silent,
+)
 from sfumato.release.publication_evidence import (
     audited_statements,
     canaries_of,

@@ -23,11 +23,10 @@ from sfumato.release.folder import (
     pieces_of,
     refuse_nothing,
 )
-from sfumato.release.locations import Located, located
 from sfumato.release.path import Payment, asked_for, silent
 from sfumato.release.protection import opener_of
 from sfumato.release.record_files import Files, SourceFile
-from sfumato.release.request import ReleaseRequest
+from sfumato.release.request import Located, ReleaseRequest, located
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger, Preview

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.io import MEDIA, Kind, Schema, known_kinds
+from sfumato.io import (
+    MEDIA,
+    Kind,
+    LocalStore,
+    RemoteStore,
+    Schema,
+    Store,
+    is_remote,
+    kind_of,
+    known_kinds,
+)
 from sfumato.mechanisms import (
     MECHANISMS,
     Mechanism,
@@ -29,14 +42,13 @@ from sfumato.mechanisms import (
 )
 from sfumato.noise import Keyed
 from sfumato.privacy import Unit
-from sfumato.release.locations import Located
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.transforms import Transform
     from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
     from sfumato.reports import KeyRing
 
-__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "refuse_schema"]
+__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "located", "refuse_schema"]
 
 _M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
 Part = Literal["picture", "sound"]
@@ -194,6 +206,72 @@ class ReleaseRequest:
         if kind in MEDIA or kind == "media":
             return _for_media(self, kind, called)
         return _for_records(self, kind, called)
+
+
+@dataclass(frozen=True)
+class Located:
+    """The file ``name`` of ``store``, or all of its files if that is None; ``shown`` is as it was given."""
+
+    store: Store
+    name: str | None
+    shown: str
+
+    @property
+    def word(self) -> str:
+        """Its last name, for sentences."""
+        return self.shown.rstrip("/").rsplit("/", 1)[-1] or self.shown
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of one file, by its name; None for a folder."""
+        return None if self.name is None else kind_of(self.name)
+
+    @property
+    def of_media(self) -> bool:
+        """Whether it is one file of media."""
+        return self.kind in MEDIA
+
+    @property
+    def local(self) -> Path | None:
+        """The path of a local file or folder; None in an object store."""
+        if not isinstance(self.store, LocalStore):
+            return None
+        return self.store.folder if self.name is None else self.store.folder / self.name
+
+
+def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Located:
+    """Return the file or folder that ``place`` names, a path or a URL.
+
+    A path is a folder if it is one; a URL, whose store may know no folders, if its name has no suffix of a
+    file that can be released. ``folder`` says so for what does not exist yet; otherwise a path that does not
+    exist is refused, unless it is named like a file, which its reader will refuse.
+    """
+    if not isinstance(place, str | os.PathLike):
+        raise BadInput(
+            f"`source` and `output` name files, not {type(place).__name__}; data in memory is released by a "
+            "mechanism, as in `sf.Gaussian(epsilon=1.0, clip=1.0).release(X)`.",
+            parameter="source",
+        )
+    text = os.fspath(place)
+    if is_remote(text):
+        whole = _is_prefix(text) if folder is None else folder
+        base, _, name = text.rstrip("/").rpartition("/")
+        return Located(RemoteStore(text), None, text) if whole else Located(RemoteStore(base), name, text)
+    path = Path(text)
+    if folder is None and _is_prefix(text) and not path.exists():
+        raise BadInput(f"{path.name or path} does not exist.")
+    whole = path.is_dir() if folder is None else folder
+    if whole:
+        return Located(LocalStore(path), None, text)
+    return Located(LocalStore(path.parent), path.name, text)
+
+
+def _is_prefix(text: str) -> bool:
+    if not text.endswith("/"):
+        with suppress(BadInput):
+            kind_of(text)
+            return False
+    return True
 
 
 def kind_at(source: Located) -> SourceKind:

@@ -540,8 +540,7 @@ def verify(
     ``keys`` trusts (default: in the home folder). ``holds`` of the result is False if one check fails.
     """
     from sfumato.ledger import Ledger
-    from sfumato.release.locations import at_hand
-    from sfumato.release.manifest import verify_folder
+    from sfumato.release.manifest import at_hand, verify_folder
     from sfumato.reports import MANIFEST, KeyRing, PackVerification, verify_pack
     from sfumato.reports import verify as verify_file
 

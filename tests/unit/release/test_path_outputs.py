@@ -12,13 +12,13 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BadInput, Forewarning
 from sfumato.ledger import Ledger
-from sfumato.release.locations import claimed
+from sfumato.release.path import claimed
 from sfumato.reports import KeyRing, verify
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from sfumato.release.locations import claimed
+from sfumato.release.path import claimed
 with claimed(Path(sys.argv[1])):
     print("claimed", flush=True)
     time.sleep(60)
