@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.release.catalogue import LEARNERS as LEARNERS
     from sfumato.release.catalogue import METHODS as METHODS
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
     from sfumato.release.engines import opened_engine as opened_engine
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
     from sfumato.release.verbs import verify as verify
 
 __all__ = [
-    "LEARNERS",
     "METHODS",
     "ClientBudgets",
     "Compared",
@@ -123,7 +121,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "LEARNERS": "catalogue",
             "METHODS": "catalogue",
             "ClientBudgets": "client_budget",
             "opened_engine": "engines",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from sfumato.errors import BadInput
 from sfumato.io import ArrayPair, DatasetSource, check_top, is_archive
 from sfumato.noise import Randomness
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
+from sfumato.release.audit_slack import set_aside, withholding_note
 from sfumato.release.checkpoint import Checkpoint
 from sfumato.release.path import Kind, Payment, Protected, Report, Spending, check_output
 from sfumato.release.release_plan import Plan, cost_of, groups_of
@@ -183,20 +184,45 @@ class FittedResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpenedFit(ABC):
-    """A fit to the dataset ``source`` before any record is read, and the ``payment`` for it."""
+    """A fit to the dataset ``source`` before any record is read, and the ``payment`` for it.
+
+    ``fitted`` is the learner or the publisher. Where an ``audited`` release may be withheld, ``slack`` of the
+    ``delta`` that was given is reserved for that, and ``fitted`` is calibrated to the rest
+    (:mod:`~sfumato.release.audit_slack`).
+    """
 
     source: DatasetSource
+    fitted: Any
     audited: bool = True
     payment: Payment = field(default_factory=Payment)
+    delta: float = 0.0
+    slack: float = 0.0
 
     @property
-    @abstractmethod
     def statement(self) -> Statement:
-        """What would be stated."""
+        """What would be stated: that of ``fitted``, with the names of the classes and what is reserved."""
+        stated: Statement = self.fitted.statement()
+        parameters = {**stated.parameters, **self.parameters()}
+        notes = (*stated.notes, *names_note(self.source))
+        if self.slack > 0.0:
+            parameters["delta"] = self.delta
+            notes = (*notes, withholding_note(self.slack))
+        if self.source.class_names is not None:
+            parameters["class_names"] = list(self.source.class_names)
+        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
-    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that the statement adds to those of ``fitted``."""
+        return {}
+
     def proven(self, size: int = 1) -> Guarantee:
         """Return what is proven of ``size`` records that change together, with what an audit may cost."""
+        own: Guarantee = self.fitted.guarantee().group(size)
+        return own if self.slack == 0.0 else set_aside(own, self.group_slack(own, size), self.delta)
+
+    def group_slack(self, guarantee: Guarantee, size: int) -> float:
+        """Return the slack of ``size`` records that change together, of which ``guarantee`` is proven."""
+        return self.slack
 
     @abstractmethod
     def shape(self) -> tuple[int, int, str]:
@@ -223,8 +249,9 @@ class FittedKind(Kind[Spending]):
 
     findings: tuple[Finding, ...] = ()
 
-    def __init__(self, opened: OpenedFit, target: Path, output: Path, randomness: Randomness | None) -> None:
+    def __init__(self, opened: OpenedFit, target: Path, output: Path) -> None:
         self._target, self.output, self.name, self.price = target, output, target.name, opened.statement
+        randomness: Randomness | None = opened.fitted.randomness
         self.reproducible = randomness is not None and randomness.reproducible
         self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
 

@@ -140,14 +140,14 @@ def _model(folder: Path, book: Ledger, url: str, bad: bool) -> Case:
     source = _labelled(folder, bad, (4,))
     opened = open_learning(source, "compact-certified", options, classes=2, reach=2.0, audited=False)
     kind = ModelRun(opened, folder / "model", None, None)
-    return Case(kind, Payment("ward", book), folder / "model", (opened.learner, "fit"))
+    return Case(kind, Payment("ward", book), folder / "model", (opened.fitted, "fit"))
 
 
 def _publication(folder: Path, book: Ledger, url: str, bad: bool) -> Case:
     options = {"epsilon": 8.0, "neighbours": "zero-out"}
     opened = open_publication(_labelled(folder, bad, (4, 4)), "certified", options, classes=2, audited=False)
     kind = PublicationRun(opened, folder / "out.npz", None, None)
-    return Case(kind, Payment("ward", book), folder / "out.npz", (opened.publisher, "fit"))
+    return Case(kind, Payment("ward", book), folder / "out.npz", (opened.fitted, "fit"))
 
 
 def _federated(folder: Path, book: Ledger, url: str, bad: bool) -> Case:
