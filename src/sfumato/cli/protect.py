@@ -45,7 +45,6 @@ from sfumato.release import (
     ProtectedFolder,
     ReleaseRequest,
     check_output,
-    kind_at,
     located,
     opened_engine,
     refuse_schema,
@@ -211,7 +210,7 @@ def _opened(options: Mapping[str, Any]) -> Iterator[tuple[ReleaseRequest, Any]]:
     """Yield the request that ``options`` describe, and the ledger that it is charged in, if any."""
     source = located(options["source"])
     with source.store:
-        kind = kind_at(source)
+        kind = source.holds
         if options["schema"] is not None:
             refuse_schema(kind, source.word)  # before the file is read, which need not even exist
         request = _request(options, of_media=kind in MEDIA or kind == "media")

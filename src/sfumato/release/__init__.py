@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.release.labelled_release import describe_classes as describe_classes
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
-    from sfumato.release.missing_spends import LedgerRewound as LedgerRewound
     from sfumato.release.missing_spends import charge_again as charge_again
     from sfumato.release.missing_spends import lost_spends as lost_spends
     from sfumato.release.missing_spends import newest_certificates as newest_certificates
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from sfumato.release.path import check_output as check_output
     from sfumato.release.path import release as release
     from sfumato.release.path import silent as silent
-    from sfumato.release.path import terms_of as terms_of
     from sfumato.release.protection import HeldFile as HeldFile
     from sfumato.release.protection import protect as protect
     from sfumato.release.ray_engine import keep_ray_private as keep_ray_private
-    from sfumato.release.ray_engine import ray_folder as ray_folder
     from sfumato.release.record_files import OneFile as OneFile
     from sfumato.release.record_files import RecordFiles as RecordFiles
     from sfumato.release.record_files import SourceFile as SourceFile
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
     from sfumato.release.request import ReleaseRequest as ReleaseRequest
     from sfumato.release.request import bounds_pair as bounds_pair
     from sfumato.release.request import keyed as keyed
-    from sfumato.release.request import kind_at as kind_at
     from sfumato.release.request import located as located
     from sfumato.release.request import refuse_schema as refuse_schema
     from sfumato.release.stored_model import load_model as load_model
@@ -72,7 +68,6 @@ __all__ = [
     "FederationPlan",
     "HeldFile",
     "HeldPayment",
-    "LedgerRewound",
     "MediaMechanisms",
     "OneFile",
     "Payment",
@@ -93,7 +88,6 @@ __all__ = [
     "federate",
     "keep_ray_private",
     "keyed",
-    "kind_at",
     "learn",
     "load_model",
     "located",
@@ -105,7 +99,6 @@ __all__ = [
     "plan",
     "protect",
     "publish",
-    "ray_folder",
     "read_evidence",
     "refuse_media",
     "refuse_schema",
@@ -113,7 +106,6 @@ __all__ = [
     "require_newest",
     "rows_at_once",
     "silent",
-    "terms_of",
     "verify",
 ]
 
@@ -138,7 +130,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "describe_classes": "labelled_release",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
-            "LedgerRewound": "missing_spends",
             "charge_again": "missing_spends",
             "lost_spends": "missing_spends",
             "newest_certificates": "missing_spends",
@@ -150,11 +141,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "check_output": "path",
             "release": "path",
             "silent": "path",
-            "terms_of": "path",
             "HeldFile": "protection",
             "protect": "protection",
             "keep_ray_private": "ray_engine",
-            "ray_folder": "ray_engine",
             "OneFile": "record_files",
             "RecordFiles": "record_files",
             "SourceFile": "record_files",
@@ -164,7 +153,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "ReleaseRequest": "request",
             "bounds_pair": "request",
             "keyed": "request",
-            "kind_at": "request",
             "located": "request",
             "refuse_schema": "request",
             "load_model": "stored_model",

@@ -20,7 +20,7 @@ from sfumato.privacy import Guarantee
 from sfumato.release.path import Payment
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
-__all__ = ["LedgerRewound", "charge_again", "lost_spends", "newest_certificates", "require_newest"]
+__all__ = ["charge_again", "lost_spends", "newest_certificates", "require_newest"]
 
 # Read at a start, within about ten seconds.
 _MOST_AT_START = 10_000

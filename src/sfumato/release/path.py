@@ -74,7 +74,6 @@ __all__ = [
     "check_output",
     "release",
     "silent",
-    "terms_of",
 ]
 
 #: The ledger row that paid, if one did, as certificates name it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.io import Schema, cuts_of, named, same_kind, suffix_of
+from sfumato.io import MEDIA, Schema, cuts_of, named, same_kind, suffix_of
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.noise import Keyed
 from sfumato.release.engines import Engine, LocalEngine
@@ -33,7 +33,6 @@ from sfumato.release.record_files import Files, OneFile, RecordFiles
 from sfumato.release.request import (
     Located,
     ReleaseRequest,
-    kind_at,
     located,
     refuse_for_media,
     refuse_schema,
@@ -65,7 +64,7 @@ def opener_of(
     them.
     """
     if isinstance(mechanism, ReleaseRequest):
-        made = mechanism.make_mechanism(kind_at(source), source.word)
+        made = mechanism.make_mechanism(source.holds, source.word)
         return opener_of(source, made, **mechanism.options())
     if isinstance(mechanism, str):
         raise BadInput(
@@ -74,7 +73,7 @@ def opener_of(
             parameter="mechanism",
         )
     of_media, folder = not isinstance(mechanism, Mechanism) or mechanism.of_media, source.name is None
-    if source.of_media or (folder and of_media):
+    if source.kind in MEDIA or (folder and of_media):
         given = {name for name, one in {**options, "schema": schema}.items() if one not in (None, False)}
         refuse_for_media(source.word, sorted(given - {"public_names"}))
         from sfumato.release.media_files import MediaMechanisms

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
     from sfumato.reports import KeyRing
 
-__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "located", "refuse_schema"]
+__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "located", "refuse_schema"]
 
 _M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
 Part = Literal["picture", "sound"]
@@ -227,9 +227,12 @@ class Located:
         return None if self.name is None else kind_of(self.name)
 
     @property
-    def of_media(self) -> bool:
-        """Whether it is one file of media."""
-        return self.kind in MEDIA
+    def holds(self) -> SourceKind:
+        """What it holds; a folder holds media unless all files of known formats hold records."""
+        if self.kind is not None:
+            return self.kind
+        found = known_kinds(self.store.names())
+        return "records" if found and found <= {"array", "table"} else "media"
 
     @property
     def local(self) -> Path | None:
@@ -274,14 +277,6 @@ def _is_prefix(text: str) -> bool:
     return True
 
 
-def kind_at(source: Located) -> SourceKind:
-    """Return what ``source`` holds; a folder holds media unless all files of known formats hold records."""
-    if source.kind is not None:
-        return source.kind
-    found = known_kinds(source.store.names())
-    return "records" if found and found <= {"array", "table"} else "media"
-
-
 def keyed(mechanism: _M, noise: Keyed) -> _M:
     """Return ``mechanism`` with noise that gives the same bytes each time."""
     if not isinstance(mechanism, Mechanism):
@@ -297,6 +292,13 @@ def keyed(mechanism: _M, noise: Keyed) -> _M:
             parameter="request",
         )
     raise BadInput(f"{name} draws no noise, so none of it can be keyed to a request.", parameter="request")
+
+
+def keyed_for(mechanism: _M, name: str | None) -> _M:
+    """Return ``mechanism``, whose keyed noise, if it has such, is that of the file ``name`` alone."""
+    noise = mechanism.keyed
+    # A name need not be text that can be encoded; what ascii makes of it can, and no two become the same.
+    return mechanism if noise is None or name is None else keyed(mechanism, noise.part(ascii(name)))
 
 
 def refuse_for_media(name: str, given: Iterable[str]) -> None:

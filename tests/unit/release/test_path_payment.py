@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.release.combined_statement import together
-from sfumato.release.path import Content, Payment, asked_for
+from sfumato.release.path import Content, Payment, asked_for, terms_of
 
 SECRET = bytes(range(32))
 TERMS = {"mechanism": "Gaussian", "parameters": {"epsilon": 1.0, "clip": [1, 2], "flag": True}}
@@ -189,3 +189,9 @@ def test_files_that_promise_different_things_name_the_epsilon_of_all(ledger):
     ledger.open("two", 1.0, 1e-6)
     refused = ledger.preview("two", headline, asked=(headline, what))
     assert "the largest ε of all 2 files together that would still fit is " in refused.refusal
+
+
+def test_a_statement_without_terms_is_not_committed_to():
+    statement = sf.Gaussian(1.0, clip=1.0).statement(4)
+    with pytest.raises(ValueError, match="has no terms"):
+        terms_of(type(statement).from_dict(statement.to_dict()))
