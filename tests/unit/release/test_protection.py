@@ -1,24 +1,4 @@
-"""Holds: committed before anything is drawn, for the very file and parameters they were made for."""import numpy as np
-import pytest
-
-from sfumato.errors import BadInput
-from sfumato.ledger import Ledger
-from sfumato.noise import Keyed
-from sfumato.release.path import HeldPayment, silent
-from sfumato.release.protection import HeldFile
-from sfumato.release.request import ReleaseRequest
-from sfumato.reports import KeyRing, file_digest, verify
-
-import numpy as np
-import pytest
-import soundfile
-
-from sfumato.errors import BadInput
-from sfumato.io import Schema, encode_picture
-from sfumato.mechanisms import make_mechanism
-from sfumato.noise import Keyed
-from sfumato.release import plan, protect
-from sfumato.release.path import Payment
+"""Files on their way: holds, refusals that cost nothing, and outputs that one run at a time writes."""
 
 import os
 import signal
@@ -28,13 +8,19 @@ import warnings
 
 import numpy as np
 import pytest
+import soundfile
 
 import sfumato as sf
 from sfumato.errors import BadInput, Forewarning
+from sfumato.io import Schema, encode_picture
 from sfumato.ledger import Ledger
-from sfumato.release.path import claimed
-from sfumato.reports import KeyRing, verify
-
+from sfumato.mechanisms import make_mechanism
+from sfumato.noise import Keyed
+from sfumato.release import plan, protect
+from sfumato.release.path import HeldPayment, Payment, claimed, silent
+from sfumato.release.protection import HeldFile
+from sfumato.release.request import ReleaseRequest
+from sfumato.reports import KeyRing, file_digest, verify
 
 SECRET = bytes(range(32))
 
