@@ -68,14 +68,14 @@ def manifest_bytes(
     ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
     ``stated`` has the files of each statement; their names are left out if it is that of all files.
     """
-    told: dict[str, Any] = {} if run is None else {"run": run}
-    told |= {"skipped": skipped} if skipped else {}
+    document: dict[str, Any] = {} if run is None else {"run": run}
+    document |= {"skipped": skipped} if skipped else {}
     releases = [
         one.to_dict() | ({} if len(files) == len(digests) else {"files": list(files)})
         for one, files in (stated or {}).items()
     ]
-    told |= {"releases": releases} if releases else {}
-    return (json.dumps(told | {"files": dict(digests)}, indent=2) + "\n").encode()
+    document |= {"releases": releases} if releases else {}
+    return (json.dumps(document | {"files": dict(digests)}, indent=2) + "\n").encode()
 
 
 @dataclass(frozen=True)

@@ -233,9 +233,9 @@ def open_learning(
     proven = learner.guarantee()
     if not audited or proven.proves_nothing:
         return opened
-    slack, given = slack_of(proven.at_delta), learner.public()
-    rest = type(learner)(**given | {"delta": given["delta"] - slack}, randomness=randomness)
-    return replace(opened, fitted=rest, delta=given["delta"], slack=slack)
+    slack, parameters = slack_of(proven.at_delta), learner.public()
+    rest = type(learner)(**parameters | {"delta": parameters["delta"] - slack}, randomness=randomness)
+    return replace(opened, fitted=rest, delta=parameters["delta"], slack=slack)
 
 
 @one_run_at_a_time

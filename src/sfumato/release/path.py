@@ -355,10 +355,11 @@ class Payment:
             run.begin(content.digest({}), wanted, key=self.request, paid=leased)
         if self.payer is not None:
             ledger, dataset = self.payer
-            told = None if run is None else run.commitment
+            commitment = None if run is None else run.commitment
             if noise is not None:
-                told = content.commitment(noise, terms_of(kind.price, None if run else kind.declared))
-            row = _row(self._entry(ledger.spend, kind, told, self.request if run is None else run.request))
+                commitment = content.commitment(noise, terms_of(kind.price, None if run else kind.declared))
+            key = self.request if run is None else run.request
+            row = _row(self._entry(ledger.spend, kind, commitment, key))
             if run is not None and noise is None:
                 run.settle(ledger, dataset, row["number"])
                 kept = None if run.resumed is None else ledger.certificates(dataset).get(row["number"])
@@ -368,12 +369,14 @@ class Payment:
             run.settle()
         return row
 
-    def _entry(self, add: Callable[..., Entry], kind: Kind[Any], told: str | None, key: str | None) -> Entry:
-        """Return the ledger entry that ``add`` makes of the price of ``kind``, whose content ``told`` names.
+    def _entry(
+        self, add: Callable[..., Entry], kind: Kind[Any], commitment: str | None, key: str | None
+    ) -> Entry:
+        """Return the ledger entry that ``add`` makes of the price of ``kind``, with its ``commitment``.
 
         Raises :class:`~sfumato.errors.RequestReused` if ``key`` was used for something else.
         """
-        purpose = kind.name if told is None else f"{kind.name} (content {told})"
+        purpose = kind.name if commitment is None else f"{kind.name} (content {commitment})"
         asked = asked_for(kind.price, kind.added)
         entry = add(self.dataset, self.charged(kind.price), purpose, key, asked=asked)
         if entry.purpose != purpose:
@@ -437,12 +440,12 @@ class HeldPayment(Payment):
     def hold(self, kind: Kind[Any]) -> Entry:
         """Set the price of ``kind`` aside; asked again, return the same hold, unless it was given back."""
         assert self.ledger is not None
-        noise, told = self.noise(kind.keyed), None
+        noise, commitment = self.noise(kind.keyed), None
         if noise is not None:
             content = Content()
             content.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
-            told = content.commitment(noise, terms_of(kind.price, kind.declared))
-        return self._entry(self.ledger.hold, kind, told, self.key)
+            commitment = content.commitment(noise, terms_of(kind.price, kind.declared))
+        return self._entry(self.ledger.hold, kind, commitment, self.key)
 
     def pay(self, kind: Kind[Any], content: Content, noise: Keyed | None) -> Paid:
         """Commit the hold, durably, and return its row, which says what was paid for.

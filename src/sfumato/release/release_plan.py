@@ -212,8 +212,8 @@ def _expected(files: Sequence[SourceFile]) -> tuple[ExpectedError, ...]:
                 errors.setdefault(one.of, {})[where] = one
         for of, each in errors.items():
             differ = len(set(each.values())) > 1
-            told = [replace(one, of=f"{of}, in {where}") for where, one in each.items()]
-            found += told if differ else list(each.values())[:1]
+            placed = [replace(one, of=f"{of}, in {where}") for where, one in each.items()]
+            found += placed if differ else list(each.values())[:1]
     return tuple(found)
 
 

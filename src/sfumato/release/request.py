@@ -401,7 +401,7 @@ def _for_media(request: ReleaseRequest, kind: SourceKind, called: str) -> MediaM
     picture, sound = made.get("picture"), made.get("sound")
     assert picture is None or isinstance(picture, PictureMechanism)
     assert sound is None or isinstance(sound, SoundMechanism)
-    return MediaMechanisms(picture, sound, maps, units["asked"])
+    return MediaMechanisms(picture, sound, maps, units["given"])
 
 
 def _parts_that_get(parameter: str, names: Mapping[Part, str], named: Mapping[Part, str]) -> list[Part]:
@@ -441,28 +441,28 @@ def _units(
     )
     if sound_unit is not None and "sound" not in holds:
         raise BadInput(f"`sound_unit` is for sounds, and {called} is a picture.", parameter="sound_unit")
-    found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "asked": None}
+    found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "given": None}
     if unit is None:
         return found
-    asked = f"`unit={str(unit)!r}`"
+    shown_unit = f"`unit={str(unit)!r}`"
     part = unit.kind.of
     having = "videos" if part == "video" else "sounds and videos" if unit.name == "clip" else ""
     if having and (kind == "picture" or (kind == "sound" and part == "video")):
-        raise BadInput(f"{asked} is one of {having}, and {called} is a {kind}.", parameter="unit")
+        raise BadInput(f"{shown_unit} is one of {having}, and {called} is a {kind}.", parameter="unit")
     if part == "file" or part == "video":
         of_sounds = Unit("clip") if part == "file" else None
-        return {"picture": Unit("item"), "sound": sound_unit or of_sounds, "asked": unit}
+        return {"picture": Unit("item"), "sound": sound_unit or of_sounds, "given": unit}
     if part == "records":
         known = Unit.listed(Unit.names("picture", "sound", "video", "file"), typed=True)
-        raise BadInput(f"{asked} is not one of media: {known} are.", parameter="unit")
+        raise BadInput(f"{shown_unit} is not one of media: {known} are.", parameter="unit")
     if part not in holds:
-        raise BadInput(f"{asked} is one of {part}s, and {called} is a {holds[0]}.", parameter="unit")
+        raise BadInput(f"{shown_unit} is one of {part}s, and {called} is a {holds[0]}.", parameter="unit")
     if part == "sound" and sound_unit is not None:
         raise BadInput(
-            f"{asked} and `sound_unit={str(sound_unit)!r}` are both of sounds; give one of them.",
+            f"{shown_unit} and `sound_unit={str(sound_unit)!r}` are both of sounds; give one of them.",
             parameter="sound_unit",
         )
-    return found | {part: unit, "asked": unit}
+    return found | {part: unit, "given": unit}
 
 
 def _part_named(name: str | None, kind: SourceKind, holds: tuple[Part, ...], called: str) -> dict[Part, str]:

@@ -268,7 +268,7 @@ def test_a_model_that_shows_more_than_is_proven_is_not_kept(place):
     honest = opened("features.npz", reach=5.0)
     wrong = Overpromising(50.0, classes=10, reach=5.0)
     with pytest.raises(VerificationFailed, match="the model was not kept: one run with 500 canaries shows"):
-        learn(replace(honest, asked=wrong), "model")
+        learn(replace(honest, fitted=wrong), "model")
     assert not Path("model").exists()
 
 
@@ -379,9 +379,8 @@ def test_the_chance_of_a_record_to_be_taken_has_one_name():
 
 def test_too_many_features_for_a_contraction_are_refused_with_the_plan(place):
     np.savez("wide.npz", features=np.zeros((4, 4001)), labels=np.arange(4) % 2)
-    made = opened("wide.npz", "compact-certified", classes=2, reach=1.0)
     with pytest.raises(BadInput, match="4,001 features would release a square of that side, and 4,000 are"):
-        made.plan()
+        opened("wide.npz", "compact-certified", classes=2, reach=1.0)
     assert opened("wide.npz", classes=2, reach=1.0).plan().columns == 4001
 
 
@@ -453,8 +452,8 @@ def test_a_model_is_calibrated_under_the_neighbours_of_the_budget_that_pays(plac
         learn(made, "model", dataset="people", ledger=book)
         assert book.balance("people").spends == 1
         given = opened("features.npz", method, reach=8.0, payment=payment, neighbours="zero-out")
-        assert given.learner.neighbours == "zero-out"
-    assert opened("features.npz", method, reach=8.0).learner.neighbours == MODELS.neighbours
+        assert given.fitted.neighbours == "zero-out"
+    assert opened("features.npz", method, reach=8.0).fitted.neighbours == MODELS.neighbours
 
 
 def test_what_is_proven_under_zero_out_alone_is_refused_with_the_command_that_opens_a_budget(place):

@@ -210,7 +210,7 @@ class Boastful(CertifiedPublisher):
 
 
 def test_what_the_audit_contradicts_is_not_written(place):
-    boastful = replace(opened(), publisher=Boastful(1.0, shape=(8, 8)))
+    boastful = replace(opened(), fitted=Boastful(1.0, shape=(8, 8)))
     with pytest.raises(VerificationFailed, match="more than is proven; nothing was written"):
         publish(boastful, "out.npz")
     assert os.listdir() == ["digits.npz"]
