@@ -248,12 +248,9 @@ def learn(
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Learned:
-    """Train a model on private records and write it to the folder ``output``.
+    """Train a model on private records and write it to the folder ``output``; ``page`` is the report.
 
-    ``test`` is a dataset of records that are not protected, on which accuracy is measured; ``page`` is where
-    a report goes. The certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is wrong with the
-    input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond doubt.
+    Raises :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond doubt.
     """
     target, tell = Path(output), report or silent
     run = _Run(learning, target, test, None if page is None else Path(page))

@@ -166,15 +166,11 @@ def publish(
 ) -> Published:
     """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
 
-    An existing file is refused unless it may be overwritten (``overwrite``), and so is a folder that is not
-    empty. ``records`` is how many images to publish, if the method can choose. ``page`` is where a report
-    with originals goes. ``checkpoint`` is where a publisher that proves nothing keeps its state; it is
-    private, and beside it the choice of the records that are left out. Others keep a
-    :mod:`~sfumato.release.checkpoint` by themselves: called again after an interruption, this resumes the
-    run, which is paid once. The certificate is signed with the key in ``keys``, unless the run can be
-    repeated. Raises :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is
-    wrong with the input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof
-    beyond doubt.
+    ``records`` is how many images to publish, if the method can choose. ``page`` is the report with
+    originals. ``checkpoint`` is where a publisher that proves nothing keeps its state; it is private, and
+    beside it the choice of the records that are left out. Others keep a :mod:`~sfumato.release.checkpoint` by
+    themselves. Raises :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond
+    doubt.
     """
     target, tell = Path(output), report or silent
     shown, state = (None if place is None else Path(place) for place in (page, checkpoint))
