@@ -42,7 +42,6 @@ from sfumato.mechanisms import (
     typed_value,
 )
 from sfumato.release import (
-    ProtectedFolder,
     ReleaseRequest,
     check_output,
     located,
@@ -191,7 +190,7 @@ def protect(
             )
             write_names(done)
     terminal.show(done, as_json)
-    if isinstance(done, ProtectedFolder) and done.skipped:
+    if done.skipped:
         raise typer.Exit(_SKIPPED)
 
 

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import media_entry as media_entry
     from sfumato.release.file_audit import read_evidence as read_evidence
     from sfumato.release.file_audit import refuse_media as refuse_media
-    from sfumato.release.folder import ProtectedFolder as ProtectedFolder
     from sfumato.release.labelled_release import describe_classes as describe_classes
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
     from sfumato.release.missing_spends import charge_again as charge_again
     from sfumato.release.missing_spends import lost_spends as lost_spends
-    from sfumato.release.missing_spends import newest_certificates as newest_certificates
     from sfumato.release.missing_spends import require_newest as require_newest
     from sfumato.release.path import HeldPayment as HeldPayment
     from sfumato.release.path import Payment as Payment
@@ -72,7 +70,6 @@ __all__ = [
     "OneFile",
     "Payment",
     "Protected",
-    "ProtectedFolder",
     "RecordFiles",
     "ReleaseRequest",
     "Report",
@@ -93,7 +90,6 @@ __all__ = [
     "located",
     "lost_spends",
     "media_entry",
-    "newest_certificates",
     "opened_engine",
     "options_of",
     "plan",
@@ -126,13 +122,11 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "media_entry": "file_audit",
             "read_evidence": "file_audit",
             "refuse_media": "file_audit",
-            "ProtectedFolder": "folder",
             "describe_classes": "labelled_release",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
             "charge_again": "missing_spends",
             "lost_spends": "missing_spends",
-            "newest_certificates": "missing_spends",
             "require_newest": "missing_spends",
             "HeldPayment": "path",
             "Payment": "path",

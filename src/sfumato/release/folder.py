@@ -69,8 +69,6 @@ from sfumato.reports import MANIFEST, KeyRing, certificate_file, file_digest, ve
 if TYPE_CHECKING:
     from sfumato.release.checkpoint import Checkpoint
 
-__all__ = ["ProtectedFolder"]
-
 #: Notes of a statement about the names of released files.
 NAMED = "the files have the names of their sources, which the owner declares public"
 NUMBERED = "the files are numbered in an order that tells nothing; no name of a source travels"

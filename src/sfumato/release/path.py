@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -484,6 +484,8 @@ class Protected:
     what: str | None = None
     place: str | None = None
     name: str | None = None
+    #: One file is released or refused; of a folder, files may be left out.
+    skipped: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def certificate_file(self) -> Path:

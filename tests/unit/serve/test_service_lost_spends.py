@@ -14,7 +14,6 @@ from sfumato.release import (
     ReleaseRequest,
     charge_again,
     lost_spends,
-    newest_certificates,
     protect,
 )
 from sfumato.reports import KeyRing, verify
@@ -192,7 +191,7 @@ def test_a_service_does_not_start_on_a_ledger_that_was_put_back(restored):
     assert refused.value.exit_code == 4
     assert restored.start(accept_lost_spends=True)
     with Ledger(restored.settings.ledger_url) as ledger:
-        certificates = newest_certificates(restored.data)
+        certificates = restored.data.rglob("*.cert.json")
         (lost,) = lost_spends(certificates, restored.settings.keys, ledger)
         charge_again(lost, ledger)
     assert restored.start()  # nobody can spend it a second time
