@@ -167,7 +167,7 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
 
 
 @contextmanager
-def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
+def local_copy(place: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield ``place`` as a local path: the path itself, or a copy of what is in an object store.
 
     A file is copied with its certificate, or with the manifest that lists it and its certificate; a prefix

@@ -1,4 +1,4 @@
-"""Files of media on their way to be released, and the mechanism that each kind of media goes through.
+"""Files of media, and the mechanism that each kind of media goes through.
 
 Images are released whole, each in its own shape and depth; audio block by block at its own rate, length and
 depth; videos frame by frame with their sound, in their own size, times and length. Public boxes for images

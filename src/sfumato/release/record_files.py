@@ -1,4 +1,4 @@
-"""Files on their way to be released: one file as a kind of release, arrays and tables.
+"""Files of records: one file as a kind of release, arrays and tables.
 
 Arrays and tables are released by blocks of rows; how a file is cut into blocks changes neither the noise nor
 the bytes. Tensors of any order are records too: flattened for the mechanism, and written in their own shape.

@@ -12,7 +12,7 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema
 from sfumato.mechanisms import UNITS, ExpectedError, Mechanism
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, format_delta, format_upper, printable
-from sfumato.release.combined_statement import check_charge, together
+from sfumato.release.combined_statement import check_charge, combine_statements
 from sfumato.release.engines import LocalEngine
 from sfumato.release.folder import (
     NAMED,
@@ -21,7 +21,7 @@ from sfumato.release.folder import (
     count_of,
     list_skipped,
     pieces_of,
-    refuse_nothing,
+    require_files,
 )
 from sfumato.release.path import Payment, asked_for, silent
 from sfumato.release.protection import opener_of
@@ -153,17 +153,18 @@ def plan(
             )
         found, skipped = _opened(given, opener)
         if given.name is None:
-            refuse_nothing(given.store, found, skipped)
+            require_files(given.store, found, skipped)
         files = list(found.values())
         statement, added = files[0].statement, list[Statement]()
         if given.name is None:
-            statement = together([file.statement for file in files], opener.headline, apart=opener.apart)
-            added = [file.statement for file in files] if opener.apart is None else []
+            statements = [file.statement for file in files]
+            statement = combine_statements(statements, opener.headline, apart=opener.apart)
+            added = statements if opener.apart is None else []
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
             if payment.payer is not None:
                 payment.require_budget(statement.proven)
-                check_charge([piece.shown for piece in found], [file.statement for file in files], payment)
+                check_charge([piece.shown for piece in found], statements, payment)
     statement.forewarn()
     largest = max(files, key=lambda file: file.values)
     return Plan(

@@ -535,12 +535,12 @@ def verify(
     ``keys`` trusts (default: in the home folder). ``holds`` of the result is False if one check fails.
     """
     from sfumato.ledger import Ledger
-    from sfumato.release.manifest import at_hand, verify_folder
+    from sfumato.release.manifest import local_copy, verify_folder
     from sfumato.reports import MANIFEST, KeyRing, PackVerification, verify_pack
     from sfumato.reports import verify as verify_file
 
     ring = keys or KeyRing()
-    with at_hand(file) as place:
+    with local_copy(file) as place:
         if place.is_dir() and not (place / MANIFEST).exists():
             return PackVerification(place, tuple(verify_pack(place, ring)))
         run = verify_folder if place.is_dir() else verify_file

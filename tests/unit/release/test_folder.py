@@ -23,7 +23,7 @@ from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 from sfumato.release.combined_statement import INSIDE_ONE_FILE
 from sfumato.release.engines import LocalEngine
-from sfumato.release.folder import Folder, Piece, count_of, pieces_of, refuse_foreign, telling_what_stays
+from sfumato.release.folder import Folder, Piece, count_of, note_unfinished_files, pieces_of, refuse_foreign
 from sfumato.release.manifest import unlisted, verify_folder
 from sfumato.release.media_files import MediaFile
 from sfumato.release.path import Payment, silent
@@ -525,7 +525,7 @@ def test_files_of_others_are_refused_and_named(output):
 def test_a_signal_tells_what_stays(output, held, exact, left):
     store, folder = output
     put(folder, *held)
-    with pytest.raises(KeyboardInterrupt) as stop, telling_what_stays(store, OWN, exact=exact):
+    with pytest.raises(KeyboardInterrupt) as stop, note_unfinished_files(store, OWN, exact=exact):
         raise KeyboardInterrupt
     assert "; ".join(getattr(stop.value, "__notes__", ())) == left.format(store.shown)
 
@@ -533,7 +533,7 @@ def test_a_signal_tells_what_stays(output, held, exact, left):
 def test_an_error_is_left_as_it_is(output):
     store, folder = output
     put(folder, *OWN)
-    with pytest.raises(ValueError, match="own words") as error, telling_what_stays(store, OWN, exact=True):
+    with pytest.raises(ValueError, match="own words") as error, note_unfinished_files(store, OWN, exact=True):
         raise ValueError("own words")
     assert not hasattr(error.value, "__notes__")
 

@@ -27,7 +27,7 @@ from sfumato.noise import Keyed
 from sfumato.release import checkpoint
 from sfumato.release.checkpoint import Checkpoint
 from sfumato.release.client_budget import RoundPayment, Waiting
-from sfumato.release.combined_statement import together
+from sfumato.release.combined_statement import combine_statements
 from sfumato.release.engines import LocalEngine
 from sfumato.release.federated_release import _Run as FederatedRun
 from sfumato.release.federated_release import open_federation
@@ -625,7 +625,7 @@ def keyed(secret=SECRET, dataset="clinic", version="1", release="r"):
 
 def test_files_that_promise_different_things_name_the_epsilon_of_all(ledger):
     parts = [sf.Gaussian(epsilon=epsilon, clip=1.0).statement() for epsilon in (1.0, 2.0)]
-    headline, what = asked_for(together(parts), parts)
+    headline, what = asked_for(combine_statements(parts), parts)
     assert what == "of all 2 files together"
     ledger.open("two", 1.0, 1e-6)
     refused = ledger.preview("two", headline, asked=(headline, what))
