@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from sfumato.release.catalogue import METHODS as METHODS
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
     from sfumato.release.engines import opened_engine as opened_engine
-    from sfumato.release.federation import FederatedModel as FederatedModel
     from sfumato.release.federation import Federation as Federation
-    from sfumato.release.federation import FederationPlan as FederationPlan
     from sfumato.release.file_audit import Compared as Compared
     from sfumato.release.file_audit import audit_files as audit_files
     from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import media_entry as media_entry
     from sfumato.release.file_audit import read_evidence as read_evidence
     from sfumato.release.file_audit import refuse_media as refuse_media
-    from sfumato.release.labelled_release import describe_classes as describe_classes
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
     from sfumato.release.missing_spends import charge_again as charge_again
@@ -61,9 +58,7 @@ __all__ = [
     "ClientBudgets",
     "Compared",
     "DeclaredMaps",
-    "FederatedModel",
     "Federation",
-    "FederationPlan",
     "HeldFile",
     "HeldPayment",
     "MediaMechanisms",
@@ -81,7 +76,6 @@ __all__ = [
     "charge_again",
     "check_output",
     "command_line",
-    "describe_classes",
     "federate",
     "keep_ray_private",
     "keyed",
@@ -112,9 +106,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "METHODS": "catalogue",
             "ClientBudgets": "client_budget",
             "opened_engine": "engines",
-            "FederatedModel": "federation",
             "Federation": "federation",
-            "FederationPlan": "federation",
             "Compared": "file_audit",
             "audit_files": "file_audit",
             "audit_mechanism_of": "file_audit",
@@ -122,7 +114,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "media_entry": "file_audit",
             "read_evidence": "file_audit",
             "refuse_media": "file_audit",
-            "describe_classes": "labelled_release",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
             "charge_again": "missing_spends",

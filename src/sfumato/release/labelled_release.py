@@ -24,8 +24,6 @@ from sfumato.release.path import Kind, Payment, Protected, Report, Spending, che
 from sfumato.release.release_plan import Plan, cost_of, groups_of
 from sfumato.reports import Entry, certificate_file, write_report
 
-__all__ = ["describe_classes"]
-
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
 # Notes of a statement about the names of classes.
 _NAMED = "the classes have the names of their folders, which the owner declares public"
