@@ -34,7 +34,7 @@ from photographs import DATA, for_tests
 from scale_figures import Job, Model, Ran, Table, Video
 from scale_page import page
 from sfumato.io import encode_picture, open_video, read_picture
-from sfumato.release import keep_ray_private, ray_folder
+from sfumato.release import keep_ray_private
 from timing import Row
 
 COLUMNS, GROUP = 200, 32_768
@@ -225,7 +225,7 @@ def _cluster() -> Iterator[dict[str, str]]:
     keep_ray_private()
     import ray
 
-    with ray_folder() as folder:
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         ray.init(
             address="local",
             num_cpus=2,
@@ -233,7 +233,7 @@ def _cluster() -> Iterator[dict[str, str]]:
             object_store_memory=128 << 20,
             log_to_driver=False,
             logging_level="ERROR",
-            _temp_dir=folder,
+            _temp_dir=f"{folder}/ray",
         )
         try:
             address = {"RAY_ADDRESS": str(ray.get_runtime_context().gcs_address)}

@@ -39,7 +39,7 @@ def inner() -> SimpleNamespace:
     """Return what the doors are made of, by names of the package's own modules."""
     from sfumato.cli import app, main
     from sfumato.mechanisms import MECHANISMS as by_name
-    from sfumato.release import LEARNERS, METHODS
+    from sfumato.release import METHODS
     from sfumato.serve import Service, Settings
     from sfumato.serve.grpc import make_server, sfumato_pb2, sfumato_pb2_grpc
     from sfumato.serve.jobs import Runner
@@ -49,8 +49,8 @@ def inner() -> SimpleNamespace:
         app=app,
         main=main,
         mechanisms=by_name,
-        learners=LEARNERS,
-        publishers=METHODS,
+        learners=METHODS["learn"],
+        publishers=METHODS["publish"],
         pb=sfumato_pb2,
         make_server=make_server,
         stub=sfumato_pb2_grpc.SfumatoStub,

@@ -337,9 +337,9 @@ assert _makers()["table 9"](None, None) == "the paper has no table 9"
         {
             f"{SOURCE}/learners/short_training.py": LEARNER,
             f"{SOURCE}/release/catalogue.py": (
-                '    "dp-sgd": ("private_softmax", "PrivateSoftmax"),\n',
-                '    "dp-sgd": ("private_softmax", "PrivateSoftmax"),\n'
-                '    "short": ("short_training", "Short"),\n',
+                '        "dp-sgd": ("learners.private_softmax", "PrivateSoftmax"),\n',
+                '        "dp-sgd": ("learners.private_softmax", "PrivateSoftmax"),\n'
+                '        "short": ("learners.short_training", "Short"),\n',
             ),
         },
         """

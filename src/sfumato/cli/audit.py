@@ -17,7 +17,6 @@ from sfumato.io import atomic_output
 
 if TYPE_CHECKING:
     from sfumato.audits import Audit
-    from sfumato.release import Compared
 
 _CONFIDENCE = 0.99
 
@@ -98,7 +97,10 @@ def audit(
             found = audit_mechanism_of(files[0], report=report, **words)
         else:
             compared = Compared(files[0], like=files[1], labels=labels, array=array, schema=schema)
-            images = {"show_originals": show_originals, "progress": report} | _shown(compared, show_originals)
+            if show_originals and compared.image_shape is None:
+                shape = compared.records.shape
+                raise BadInput(f"the records of {compared.path.name} are no images: their shape is {shape}.")
+            images = {"show_originals": show_originals, "progress": report} | compared.for_report()
             members: dict[str, Any] = {"nonmembers": nonmembers, "also": also or [], "delta": delta}
             found = audit_files(compared, files[1], report=report, **members, **words)
         for file in outputs:
@@ -152,19 +154,6 @@ def _check_options(
         raise BadInput("`mechanism_only` reads no data: leave out ORIGINAL.", parameter="mechanism_only")
     if original is None:
         raise BadInput("audit needs RELEASED, as in sfumato audit --mechanism-only out.npz.")
-
-
-def _shown(compared: Compared, show_originals: int) -> dict[str, Any]:
-    """Return what a report needs of the original."""
-    if show_originals and compared.image_shape is None:
-        shape = compared.records.shape
-        raise BadInput(f"the records of {compared.path.name} are no images: their shape is {shape}.")
-    return {
-        "original": compared.records.values,
-        "labels": compared.labels,
-        "image_shape": compared.image_shape,
-        "fields": compared.records.fields,
-    }
 
 
 def _print(found: Audit, outputs: list[Path], as_json: bool) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -31,7 +31,9 @@ from sfumato.cli.options import (
     set_signature,
 )
 from sfumato.errors import BadInput
+from sfumato.io import MEDIA, Schema, open_array
 from sfumato.mechanisms import (
+    Mechanism,
     Option,
     describe_defaults,
     describe_parameter,
@@ -39,9 +41,15 @@ from sfumato.mechanisms import (
     options_at,
     typed_value,
 )
-
-if TYPE_CHECKING:
-    from sfumato.release import ReleaseRequest
+from sfumato.release import (
+    ReleaseRequest,
+    check_output,
+    located,
+    opened_engine,
+    refuse_schema,
+)
+from sfumato.release import plan as plan_release
+from sfumato.release import protect as release_file
 
 _BOUNDS, _MECHANISMS, _MEDIA = "Bounds", "Parameters of some mechanisms", "Images, audio and video"
 # What a guarantee is made of, in the order of the help.
@@ -157,22 +165,20 @@ def protect(
     Files of a folder that cannot be released are left out, and the exit code is then 5.
     """
     options = dict(locals()) | parameters
-    from sfumato import release
-
     # An engine for many files comes first: its workers start while this process loads what mechanisms need.
     one_file = engine == "local" and workers is None and not os.path.isdir(source)
-    with nullcontext() if one_file else release.opened_engine(engine, workers, source) as running:
+    with nullcontext() if one_file else opened_engine(engine, workers, source) as running:
         files = [Path(options[name]) for name in ("schema", "epsilon_file") if options[name] is not None]
-        target = release.located(output, folder=output.endswith("/")).local
+        target = located(output, folder=output.endswith("/")).local
         if files and target is not None and not target.is_dir():
-            release.check_output(target, files)
+            check_output(target, files)
         with (
             terminal.progress(not as_json) as report,
             _opened(options) as (wanted, book),
             _frozen_heap(),
             _names_written(names_file, source, output) as write_names,
         ):
-            done = release.protect(
+            done = release_file(
                 source,
                 output,
                 wanted,
@@ -184,7 +190,7 @@ def protect(
             )
             write_names(done)
     terminal.show(done, as_json)
-    if isinstance(done, release.ProtectedFolder) and done.skipped:
+    if done.skipped:
         raise typer.Exit(_SKIPPED)
 
 
@@ -193,22 +199,17 @@ def plan(**options: Any) -> None:
 
     Of FILE only shapes and types are read.
     """
-    from sfumato import release
-
     with _opened(options) as (wanted, book):
-        made = release.plan(options["source"], wanted, ledger=book, uncharged=options["uncharged"])
+        made = plan_release(options["source"], wanted, ledger=book, uncharged=options["uncharged"])
     terminal.show(made, options["as_json"])
 
 
 @contextmanager
 def _opened(options: Mapping[str, Any]) -> Iterator[tuple[ReleaseRequest, Any]]:
     """Yield the request that ``options`` describe, and the ledger that it is charged in, if any."""
-    from sfumato.io import MEDIA
-    from sfumato.release import kind_at, located, refuse_schema
-
     source = located(options["source"])
     with source.store:
-        kind = kind_at(source)
+        kind = source.holds
         if options["schema"] is not None:
             refuse_schema(kind, source.word)  # before the file is read, which need not even exist
         request = _request(options, of_media=kind in MEDIA or kind == "media")
@@ -222,8 +223,6 @@ def _opened(options: Mapping[str, Any]) -> Iterator[tuple[ReleaseRequest, Any]]:
 
 def _counted(made: Any) -> Sequence[Any]:
     """Return the unit and the neighbours of a budget that pays for a release by ``made``."""
-    from sfumato.mechanisms import Mechanism
-
     part = made if isinstance(made, Mechanism) else made.picture or made.sound
     wanted = None if isinstance(made, Mechanism) else made.unit
     return getattr(part, "unit", "record") if wanted is None else wanted, getattr(part, "neighbours", None)
@@ -231,9 +230,6 @@ def _counted(made: Any) -> Sequence[Any]:
 
 def _request(options: Mapping[str, Any], *, of_media: bool) -> ReleaseRequest:
     """Return the request that the options of protect describe; the files that they name are read."""
-    from sfumato.io import Schema
-    from sfumato.release import ReleaseRequest
-
     given = {
         name: _value(found, options[name])
         for name, found in _PARAMETERS.items()
@@ -266,8 +262,6 @@ def _names_written(file: Path | None, source: str, output: str) -> Iterator[Call
     if file is None:
         yield lambda done: None
         return
-    from sfumato.release import located
-
     problem = ""
     if located(source).name is not None:
         problem = f"is for folders, and {source} is one file"
@@ -349,8 +343,6 @@ def _value(found: Sequence[Option], typed: Any) -> Any:
 
 def _array(file: str) -> Any:
     """Return the array in ``file``."""
-    from sfumato.io import open_array
-
     return open_array(file).read()
 
 

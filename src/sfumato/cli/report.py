@@ -175,13 +175,7 @@ def _write_records(
 
     shown = data.pop("show_originals") or 0
     if original is not None:
-        compared = Compared(original, like=released[0], **data)
-        words |= {
-            "original": compared.records.values,
-            "labels": compared.labels,
-            "image_shape": compared.image_shape,
-            "fields": compared.records.fields,
-        }
+        words |= Compared(original, like=released[0], **data).for_report()
     schema = None if data["schema"] is None else Schema.load(data["schema"])
     items = [read_evidence(file, schema) for file in released]
     write(items, output, names=[file.name for file in released], show_originals=shown, **words)

@@ -158,15 +158,12 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
     return "".join(_SPELLED.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
-def show(result: Any, as_json: bool, text: Callable[[Any], str] | None = None) -> None:
-    """Print ``result`` as JSON or for people, with its parameters as the command line spells them.
-
-    The text for people is what ``text`` makes of the result or, without it, ``result.text(width)``.
-    """
+def show(result: Any, as_json: bool) -> None:
+    """Print ``result`` as JSON or for people, with its parameters as the command line spells them."""
     if as_json:
         print(json_text(result.to_dict()))
     else:
-        shown = result.text(width()) if text is None else text(result)
+        shown = result.text(width())
         print(in_line(spell(shown, "command line") if "`" in shown else shown))
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -25,9 +25,6 @@ from sfumato.cli.options import (
     url_of,
 )
 from sfumato.errors import BadInput, spell
-
-if TYPE_CHECKING:
-    from sfumato.release import FederatedModel, FederationPlan
 
 # In the order of the help.
 _PANELS = (
@@ -70,7 +67,7 @@ def federate(source: Path, **given: Any) -> None:
     url, dataset = given.pop("ledger"), given["dataset"]
     refuse_idle(dataset)
     ledger = nullcontext(None if dataset is None else url_of(url))
-    _run(release.federate, source, given, ledger, _planned if given["plan"] else _trained)
+    _run(release.federate, source, given, ledger)
 
 
 def _charged(given: dict[str, Any]) -> AbstractContextManager[Any]:
@@ -84,7 +81,6 @@ def _run(
     source: Path,
     given: dict[str, Any],
     ledger: AbstractContextManager[Any],
-    text: Callable[[Any], str] | None = None,
 ) -> None:
     """Run ``verb`` with the options ``given``, and print its result."""
     as_json, declared = given.pop("as_json"), release.options_of(verb)
@@ -93,7 +89,7 @@ def _run(
         if "warn" in inspect.signature(verb).parameters and not as_json:
             values["warn"] = terminal.complain_of
         result = verb(source, ledger=book, progress=progress, **values)
-    terminal.show(result, as_json, text)
+    terminal.show(result, as_json)
 
 
 def _typer_parameter(declared: Any) -> inspect.Parameter:
@@ -123,43 +119,6 @@ def _value(declared: Any, typed: Any) -> Any:
         except ValueError:
             return typed
     return typed
-
-
-def _planned(planned: FederationPlan) -> str:
-    name = terminal.printable
-    lines = [
-        planned.statement.table(terminal.width()),
-        "",
-        f"Would train: {planned.what}, from {name(planned.source)}",
-        f"Cost: {planned.cost()}",
-    ]
-    rounds = planned.statement.parameters["rounds"]
-    lines += [
-        f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; what still fits after the first "
-        f"one: {cost.preview.balance.gaussian_left}"
-        for cost in planned.costs
-        if cost.preview is not None
-    ]
-    return "\n".join([*lines, *(f"Note: {warning}" for warning in planned.warnings)])
-
-
-def _trained(done: FederatedModel) -> str:
-    name, made = terminal.printable, done.made
-    rounds = done.statement.parameters["rounds"]
-    lines = [
-        done.statement.table(terminal.width()),
-        "",
-        f"Model: {name(done.output)} ({done.certified.what}, after {made.rounds} of {rounds} rounds)",
-        f"Certificate: {name(done.certified.certificate_file)}",
-        *release.describe_classes(done.folders),
-    ]
-    if made.stopped is not None:
-        lines.append(f"Stopped: {name(made.stopped)}")
-    lines += [f"Not used: {name(item)}" for item in made.refused]
-    lines += [
-        f"Paid by {name(client)}: {len(rows)} rounds" for client, rows in sorted(done.spends.items()) if rows
-    ]
-    return "\n".join([*lines, *(() if done.accuracy is None else (str(done.accuracy),))])
 
 
 for _command in (learn, publish, federate):

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from sfumato.io.jpeg import encode_many as encode_many
     from sfumato.io.object_store import Remote as Remote
     from sfumato.io.object_store import RemoteObject as RemoteObject
-    from sfumato.io.object_store import is_remote as is_remote
     from sfumato.io.retry import Fault as Fault
     from sfumato.io.retry import RetryPolicy as RetryPolicy
     from sfumato.io.schema import Schema as Schema
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from sfumato.io.stores import LocalStore as LocalStore
     from sfumato.io.stores import RemoteStore as RemoteStore
     from sfumato.io.stores import Store as Store
+    from sfumato.io.stores import is_remote as is_remote
     from sfumato.io.stores import named as named
     from sfumato.io.table_files import TableSink as TableSink
     from sfumato.io.table_files import TableSource as TableSource
@@ -179,7 +179,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "encode_many": "jpeg",
             "Remote": "object_store",
             "RemoteObject": "object_store",
-            "is_remote": "object_store",
             "Fault": "retry",
             "RetryPolicy": "retry",
             "Schema": "schema",
@@ -187,6 +186,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "LocalStore": "stores",
             "RemoteStore": "stores",
             "Store": "stores",
+            "is_remote": "stores",
             "named": "stores",
             "TableSink": "table_files",
             "TableSource": "table_files",

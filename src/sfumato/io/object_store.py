@@ -24,7 +24,7 @@ from sfumato.errors import BadInput
 from sfumato.io.atomic import atomic_output, writing
 from sfumato.io.retry import Fault, Interrupted, RetryPolicy, StartOver, code_of, no_bucket
 
-__all__ = ["Remote", "RemoteObject", "is_remote"]
+__all__ = ["Remote", "RemoteObject"]
 
 #: What botocore gets unless the user says otherwise. A request is repeated once inside; with the timeouts an
 #: endpoint that does not answer is known in some seconds. All further retries are ours.
@@ -39,13 +39,8 @@ _MOST_PARTS = 10_000
 #: How often an upload is begun that somebody else ends, one who uploads the same object.
 _BEGINNINGS = 4
 # Two letters at least: C:// is a drive.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-
-def is_remote(text: str) -> bool:
-    """Return whether ``text`` is a URL such as ``s3://bucket/folder``; a path or a Windows drive is not."""
-    return _SCHEME.match(text) is not None
 
 
 def _filesystem_for(scheme: str) -> Any:
@@ -117,7 +112,7 @@ def _checked_url(url: str) -> str:
     A URL goes into messages, manifests and other processes, so that it must not carry credentials: neither
     before an ``@`` nor in a query. A refusal of such a URL does not repeat it.
     """
-    found = _SCHEME.match(url)
+    found = SCHEME.match(url)
     if found is None:
         raise BadInput(f"{_printable(url)} is not a URL; one like s3://bucket/folder is accepted.")
     scheme, rest = found[1].lower(), url[found.end() :].rstrip("/")

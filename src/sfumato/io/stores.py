@@ -23,15 +23,20 @@ from typing import Any, Self
 from sfumato.errors import BadInput
 from sfumato.io import atomic
 from sfumato.io.atomic import writing
-from sfumato.io.object_store import Remote, RemoteObject
+from sfumato.io.object_store import SCHEME, Remote, RemoteObject
 from sfumato.io.temporary_folder import gone_afterwards
 
-__all__ = ["LocalStore", "RemoteStore", "Store", "named"]
+__all__ = ["LocalStore", "RemoteStore", "Store", "is_remote", "named"]
 
 # What tells the format: the last suffix, and the one before it where the last says only how it is packed.
 _SUFFIX = re.compile(r"((?:\.[A-Za-z0-9]{1,12}(?=\.(?:gz|bz2|xz|zst)$))?\.[A-Za-z0-9]{1,12})$", re.IGNORECASE)
 # Schemes that are other words for one storage.
 _SAME = {"s3a": "s3", "gcs": "gs", "local": "file"}
+
+
+def is_remote(text: str) -> bool:
+    """Return whether ``text`` is a URL such as ``s3://bucket/folder``; a path or a Windows drive is not."""
+    return SCHEME.match(text) is not None
 
 
 class LocalStore:

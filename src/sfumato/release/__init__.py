@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.release.catalogue import LEARNERS as LEARNERS
     from sfumato.release.catalogue import METHODS as METHODS
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
     from sfumato.release.engines import opened_engine as opened_engine
-    from sfumato.release.federation import FederatedModel as FederatedModel
     from sfumato.release.federation import Federation as Federation
-    from sfumato.release.federation import FederationPlan as FederationPlan
     from sfumato.release.file_audit import Compared as Compared
     from sfumato.release.file_audit import audit_files as audit_files
     from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
@@ -23,28 +20,21 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import media_entry as media_entry
     from sfumato.release.file_audit import read_evidence as read_evidence
     from sfumato.release.file_audit import refuse_media as refuse_media
-    from sfumato.release.folder import ProtectedFolder as ProtectedFolder
-    from sfumato.release.labelled_release import describe_classes as describe_classes
-    from sfumato.release.locations import check_output as check_output
-    from sfumato.release.locations import located as located
     from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
     from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
-    from sfumato.release.missing_spends import LedgerRewound as LedgerRewound
     from sfumato.release.missing_spends import charge_again as charge_again
     from sfumato.release.missing_spends import lost_spends as lost_spends
-    from sfumato.release.missing_spends import newest_certificates as newest_certificates
     from sfumato.release.missing_spends import require_newest as require_newest
     from sfumato.release.path import HeldPayment as HeldPayment
     from sfumato.release.path import Payment as Payment
     from sfumato.release.path import Protected as Protected
     from sfumato.release.path import Report as Report
+    from sfumato.release.path import check_output as check_output
     from sfumato.release.path import release as release
     from sfumato.release.path import silent as silent
-    from sfumato.release.path import terms_of as terms_of
     from sfumato.release.protection import HeldFile as HeldFile
     from sfumato.release.protection import protect as protect
     from sfumato.release.ray_engine import keep_ray_private as keep_ray_private
-    from sfumato.release.ray_engine import ray_folder as ray_folder
     from sfumato.release.record_files import OneFile as OneFile
     from sfumato.release.record_files import RecordFiles as RecordFiles
     from sfumato.release.record_files import SourceFile as SourceFile
@@ -54,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.release.request import ReleaseRequest as ReleaseRequest
     from sfumato.release.request import bounds_pair as bounds_pair
     from sfumato.release.request import keyed as keyed
-    from sfumato.release.request import kind_at as kind_at
+    from sfumato.release.request import located as located
     from sfumato.release.request import refuse_schema as refuse_schema
     from sfumato.release.stored_model import load_model as load_model
     from sfumato.release.verbs import federate as federate
@@ -64,22 +54,17 @@ if TYPE_CHECKING:
     from sfumato.release.verbs import verify as verify
 
 __all__ = [
-    "LEARNERS",
     "METHODS",
     "ClientBudgets",
     "Compared",
     "DeclaredMaps",
-    "FederatedModel",
     "Federation",
-    "FederationPlan",
     "HeldFile",
     "HeldPayment",
-    "LedgerRewound",
     "MediaMechanisms",
     "OneFile",
     "Payment",
     "Protected",
-    "ProtectedFolder",
     "RecordFiles",
     "ReleaseRequest",
     "Report",
@@ -91,23 +76,19 @@ __all__ = [
     "charge_again",
     "check_output",
     "command_line",
-    "describe_classes",
     "federate",
     "keep_ray_private",
     "keyed",
-    "kind_at",
     "learn",
     "load_model",
     "located",
     "lost_spends",
     "media_entry",
-    "newest_certificates",
     "opened_engine",
     "options_of",
     "plan",
     "protect",
     "publish",
-    "ray_folder",
     "read_evidence",
     "refuse_media",
     "refuse_schema",
@@ -115,7 +96,6 @@ __all__ = [
     "require_newest",
     "rows_at_once",
     "silent",
-    "terms_of",
     "verify",
 ]
 
@@ -123,13 +103,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "LEARNERS": "catalogue",
             "METHODS": "catalogue",
             "ClientBudgets": "client_budget",
             "opened_engine": "engines",
-            "FederatedModel": "federation",
             "Federation": "federation",
-            "FederationPlan": "federation",
             "Compared": "file_audit",
             "audit_files": "file_audit",
             "audit_mechanism_of": "file_audit",
@@ -137,28 +114,21 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "media_entry": "file_audit",
             "read_evidence": "file_audit",
             "refuse_media": "file_audit",
-            "ProtectedFolder": "folder",
-            "describe_classes": "labelled_release",
-            "check_output": "locations",
-            "located": "locations",
             "DeclaredMaps": "media_files",
             "MediaMechanisms": "media_files",
-            "LedgerRewound": "missing_spends",
             "charge_again": "missing_spends",
             "lost_spends": "missing_spends",
-            "newest_certificates": "missing_spends",
             "require_newest": "missing_spends",
             "HeldPayment": "path",
             "Payment": "path",
             "Protected": "path",
             "Report": "path",
+            "check_output": "path",
             "release": "path",
             "silent": "path",
-            "terms_of": "path",
             "HeldFile": "protection",
             "protect": "protection",
             "keep_ray_private": "ray_engine",
-            "ray_folder": "ray_engine",
             "OneFile": "record_files",
             "RecordFiles": "record_files",
             "SourceFile": "record_files",
@@ -168,7 +138,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "ReleaseRequest": "request",
             "bounds_pair": "request",
             "keyed": "request",
-            "kind_at": "request",
+            "located": "request",
             "refuse_schema": "request",
             "load_model": "stored_model",
             "federate": "verbs",

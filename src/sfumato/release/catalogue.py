@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
@@ -21,29 +21,26 @@ if TYPE_CHECKING:
     from sfumato.publishers import Publisher
     from sfumato.release.labelled_release import PublicFacts
 
-__all__ = ["LEARNERS", "METHODS"]
+__all__ = ["METHODS"]
 
-#: The module and the class of each learner, by its name on the command line.
-LEARNERS: Mapping[str, tuple[str, str]] = {
-    "dp-sgd": ("private_softmax", "PrivateSoftmax"),
-    "compact-certified": ("certified_compact", "CertifiedCompact"),
-    "compact": ("compact.compact_classifier", "CompactClassifier"),
-    "compact-private": ("compact.compact_private", "CompactPrivate"),
-}
-#: Those of a stored model: a learner, or what clients trained together.
-KEPT: Mapping[str, tuple[str, str]] = {
-    **LEARNERS,
-    "federated": ("federated.rounds", "FederatedClassifier"),
-}
-#: The module and the class of each publisher, by its name on the command line.
-METHODS: Mapping[str, tuple[str, str]] = {
-    "certified": ("certified_publisher", "CertifiedPublisher"),
-    "curvature": ("curvature_publisher", "CurvaturePublisher"),
-    "pixelation": ("baseline_publishers", "PixelationPublisher"),
-    "blur": ("baseline_publishers", "BlurPublisher"),
-    "k-anonymity": ("baseline_publishers", "KAnonymityPublisher"),
-    "vaegan-dp": ("vaegan_dp", "VAEGANDPPublisher"),
-    "dpdm": ("dpdm", "DPDMPublisher"),
+#: The module and the class of each method of a verb, by its name on the command line.
+METHODS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "learn": {
+        "dp-sgd": ("learners.private_softmax", "PrivateSoftmax"),
+        "compact-certified": ("learners.certified_compact", "CertifiedCompact"),
+        "compact": ("learners.compact.compact_classifier", "CompactClassifier"),
+        "compact-private": ("learners.compact.compact_private", "CompactPrivate"),
+    },
+    "publish": {
+        "certified": ("publishers.certified_publisher", "CertifiedPublisher"),
+        "curvature": ("publishers.curvature_publisher", "CurvaturePublisher"),
+        "pixelation": ("publishers.baseline_publishers", "PixelationPublisher"),
+        "blur": ("publishers.baseline_publishers", "BlurPublisher"),
+        "k-anonymity": ("publishers.baseline_publishers", "KAnonymityPublisher"),
+        "vaegan-dp": ("publishers.vaegan_dp", "VAEGANDPPublisher"),
+        "dpdm": ("publishers.dpdm", "DPDMPublisher"),
+    },
+    "federate": {"federated": ("learners.federated.rounds", "FederatedClassifier")},
 }
 
 # Packages of the extra learn.
@@ -66,18 +63,11 @@ def imported(module: str, attribute: str | None, what: str) -> Any:
     return found if attribute is None else getattr(found, attribute)
 
 
-def kind_of_learner(name: str, known: Mapping[str, tuple[str, str]] = LEARNERS) -> type[Learner]:
-    """Return the class of the learner ``name``, one of ``known``."""
+def class_of(verb: str, name: str) -> Any:
+    """Return the class of the method ``name`` of ``verb``."""
+    known = METHODS[verb]
     module, kind = known[chosen(name, known, "method")]
-    found: type[Learner] = imported(f"sfumato.learners.{module}", kind, f"the method {name}")
-    return found
-
-
-def kind_of_publisher(name: str) -> type[Publisher]:
-    """Return the class of the publisher ``name``."""
-    module, kind = METHODS[chosen(name, METHODS, "method")]
-    found: type[Publisher] = imported(f"sfumato.publishers.{module}", kind, f"the method {name}")
-    return found
+    return imported(f"sfumato.{module}", kind, f"the method {name}")
 
 
 def make_learner(
@@ -94,8 +84,7 @@ def make_learner(
     neighbours of a learner without noise (see :func:`unheeded`). ``classes`` and ``reach``, the norm of
     features, are declared.
     """
-    kind = kind_of_learner(name)
-    ignored = unheeded(kind, options)
+    ignored = unheeded(class_of("learn", name), options)
     given = {option: value for option, value in options.items() if option not in ignored}
     if classes is not None and classes < 2:
         raise BadInput(f"`classes` was {classes}", parameter="classes", accepted="2 or more")
@@ -104,7 +93,7 @@ def make_learner(
         if count is not None and count < 1:
             raise BadInput(f"`{option}` was {count}", parameter=option, accepted="a whole number, 1 or more")
     known = {"classes": classes, "reach": reach, "randomness": randomness}
-    made: Learner = _made(name, kind, given, [*_GUARANTEE, *PARAMETERS_OF_METHODS["learn"]], known)
+    made: Learner = _made("learn", name, given, known)
     made.guarantee()  # bad parameters are refused before any record is read
     return made
 
@@ -117,8 +106,7 @@ def make_publisher(
     ``options`` are parameters of publishers; one that this publisher does not take is refused. A time budget
     is a limit that publishers which do not train keep anyway; those that take a number of steps refuse it.
     """
-    kind, given = kind_of_publisher(name), dict(options)
-    accepted = inspect.signature(kind).parameters
+    given, accepted = dict(options), inspect.signature(class_of("publish", name)).parameters
     if isinstance(given.get("time_budget"), str):
         given["time_budget"] = seconds_of(given["time_budget"])
     if "time_budget" not in accepted and given.pop("time_budget", None) is not None and "steps" in accepted:
@@ -127,20 +115,17 @@ def make_publisher(
             parameter="time_budget",
         )
     known = {"shape": facts.shape, "top": facts.top, "classes": facts.classes, "records": facts.records}
-    offered = [*_GUARANTEE, "checkpoint", *PARAMETERS_OF_METHODS["publish"]]
-    made: Publisher = _made(name, kind, given, offered, known | {"randomness": randomness})
+    made: Publisher = _made("publish", name, given, known | {"randomness": randomness})
     return made
 
 
-def _made(
-    name: str, kind: type[Any], options: Mapping[str, Any], offered: Iterable[str], known: Mapping[str, Any]
-) -> Any:
-    """Return ``kind`` with ``options``, and with what is ``known`` of the dataset as far as it is taken."""
+def _made(verb: str, name: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    """Return the method with ``options``, and with what is ``known`` of the dataset as far as it is taken."""
+    kind = class_of(verb, name)
     accepted = inspect.signature(kind).parameters
     given = {option: value for option, value in options.items() if value is not None}
-    refuse_foreign(
-        name, given, [option for option in dict.fromkeys([*offered, *given]) if option in accepted]
-    )
+    offered = dict.fromkeys([*_GUARANTEE, "checkpoint", *PARAMETERS_OF_METHODS[verb], *given])
+    refuse_foreign(name, given, [option for option in offered if option in accepted])
     if "epsilon" in accepted and not {"epsilon", "multiplier"} & set(given):
         raise BadInput(f"{name} needs a privacy budget, as in `epsilon=1`.", parameter="epsilon")
     if "classes" in accepted and known["classes"] is None:

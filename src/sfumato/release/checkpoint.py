@@ -58,7 +58,7 @@ from sfumato.errors import BadInput
 from sfumato.io import atomic_output, sync, writing
 from sfumato.ledger import BudgetRefused, Ledger, LedgerUnavailable
 from sfumato.noise import Keyed, NoisedSums, Randomness
-from sfumato.release.locations import PRIVATE, claimed
+from sfumato.release.path import PRIVATE, claimed
 from sfumato.reports import VerificationFailed
 
 if TYPE_CHECKING:

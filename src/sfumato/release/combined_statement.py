@@ -33,7 +33,7 @@ _PARTLY = "some of the files state nothing about this unit"
 _OF_SOME_MEDIA = {*Unit.names("picture", "sound", "video", "file")} - {"channel", "item"}
 
 
-def together(
+def combine_statements(
     statements: Iterable[Statement], unit: Unit | None = None, *, apart: str | None = None
 ) -> Statement:
     """Return what releases with these ``statements``, one for each file, state as one.
@@ -69,7 +69,7 @@ def together(
     )
 
 
-def in_each(whole: Statement, apart: str | None) -> str:
+def note_for_each_file(whole: Statement, apart: str | None) -> str:
     """Return the note of one of several files about all of them, which state ``whole`` together."""
     parts = "; ".join(str(part) for part in (whole.proven, *whole.also_proven))
     why = _ADDED if apart is None else apart

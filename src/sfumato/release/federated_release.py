@@ -71,6 +71,8 @@ from sfumato.release.federation_engines import (
     unpack_state,
 )
 from sfumato.release.labelled_release import (
+    check_apart,
+    check_new_folder,
     check_range,
     declared_classes,
     facts_of,
@@ -79,9 +81,17 @@ from sfumato.release.labelled_release import (
     owned_names,
     records_of,
 )
-from sfumato.release.locations import check_apart, check_new_folder, one_run_at_a_time
 from sfumato.release.model_evidence import HeldOut, read_held_out
-from sfumato.release.path import Certify, Content, Kind, Protected, Report, release, silent
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Kind,
+    Protected,
+    Report,
+    one_run_at_a_time,
+    release,
+    silent,
+)
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, KeyRing
 

@@ -31,7 +31,16 @@ from sfumato.learners.federated import (
 from sfumato.ledger import Filter
 from sfumato.mechanisms import positive
 from sfumato.noise import Seeded
-from sfumato.privacy import FEDERATED, Claim, Guarantee, Statement, format_delta, format_upper
+from sfumato.privacy import (
+    FEDERATED,
+    TEXT_WIDTH,
+    Claim,
+    Guarantee,
+    Statement,
+    format_delta,
+    format_upper,
+    printable,
+)
 from sfumato.release.client_budget import ClientCost
 from sfumato.release.path import Protected
 
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from sfumato.learners.federated import Arrays
     from sfumato.release.model_evidence import Accuracy
 
-__all__ = ["FederatedModel", "Federation", "FederationPlan"]
+__all__ = ["Federation"]
 
 _FORMAT = 1
 
@@ -250,6 +259,26 @@ class FederationPlan:
             f"ε = {format_upper(self.one_round.epsilon(whole.at_delta))} in each"
         )
 
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the plan for people, its statement in lines of at most ``width`` characters."""
+        rounds = self.statement.parameters["rounds"]
+        admitted = [
+            f"  {printable(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; what still fits after "
+            f"the first one: {cost.preview.balance.gaussian_left}"
+            for cost in self.costs
+            if cost.preview is not None
+        ]
+        return "\n".join(
+            [
+                self.statement.table(width),
+                "",
+                f"Would train: {self.what}, from {printable(self.source)}",
+                f"Cost: {self.cost()}",
+                *admitted,
+                *(f"Note: {warning}" for warning in self.warnings),
+            ]
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         return {
@@ -279,6 +308,29 @@ class FederatedModel:
     accuracy: Accuracy | None = None
     spends: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the result for people, its statement in lines of at most ``width`` characters."""
+        from sfumato.release.labelled_release import describe_classes  # clients need not load it
+
+        made = self.made
+        rounds = f"{made.rounds} of {self.statement.parameters['rounds']} rounds"
+        lines = [
+            self.statement.table(width),
+            "",
+            f"Model: {printable(self.output)} ({self.certified.what}, after {rounds})",
+            f"Certificate: {printable(self.certified.certificate_file)}",
+            *describe_classes(self.folders),
+        ]
+        if made.stopped is not None:
+            lines.append(f"Stopped: {printable(made.stopped)}")
+        lines += [f"Not used: {printable(item)}" for item in made.refused]
+        lines += [
+            f"Paid by {printable(client)}: {len(rows)} rounds"
+            for client, rows in sorted(self.spends.items())
+            if rows
+        ]
+        return "\n".join([*lines, *(() if self.accuracy is None else (str(self.accuracy),))])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

@@ -49,8 +49,7 @@ from sfumato.release.federation_engines import (
     training_of,
     unpack_state,
 )
-from sfumato.release.locations import claimed
-from sfumato.release.path import Content, silent
+from sfumato.release.path import Content, claimed, silent
 
 #: Where the terms stand in the configuration of a run.
 TERMS = "federation"

@@ -213,6 +213,15 @@ class Compared:
         picture = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
         return shape if picture and min(shape[:2]) > 1 else None
 
+    def for_report(self) -> dict[str, Any]:
+        """Return what a report needs of the original, as keywords of :func:`sfumato.report`."""
+        return {
+            "original": self.records.values,
+            "labels": self.labels,
+            "image_shape": self.image_shape,
+            "fields": self.records.fields,
+        }
+
     def release(self, path: _Path) -> Release:
         """Return the release in the file ``path``, with the statement of the certificate beside it."""
         return read_release(path, self.schema, self._keys)

@@ -48,11 +48,11 @@ from sfumato.io import (
 )
 from sfumato.noise import Keyed
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
-from sfumato.release.combined_statement import PARTS, check_charge, in_each, together
+from sfumato.release.combined_statement import PARTS, check_charge, combine_statements, note_for_each_file
 from sfumato.release.engines import Done, Engine, LocalEngine, Outcome, outcome, refusal
-from sfumato.release.locations import PRIVATE
 from sfumato.release.manifest import Listed, Stated, manifest_bytes, refuse_other_run, some, unlisted
 from sfumato.release.path import (
+    PRIVATE,
     Certify,
     Content,
     Kind,
@@ -68,8 +68,6 @@ from sfumato.reports import MANIFEST, KeyRing, certificate_file, file_digest, ve
 
 if TYPE_CHECKING:
     from sfumato.release.checkpoint import Checkpoint
-
-__all__ = ["ProtectedFolder"]
 
 #: Notes of a statement about the names of released files.
 NAMED = "the files have the names of their sources, which the owner declares public"
@@ -365,7 +363,7 @@ def refuse_foreign(output: Store, own: Collection[str]) -> None:
 
 
 @contextmanager
-def telling_what_stays(
+def note_unfinished_files(
     output: Store, names: Iterable[str], *, exact: bool, resumed: bool = False
 ) -> Iterator[None]:
     """Add a note to a signal that stops the block: how many of ``names`` stand without a manifest.
@@ -500,7 +498,7 @@ class Folder(Kind[Spending]):
         return None
 
     def _together(self, statements: Iterable[Statement]) -> Statement:
-        return together(statements, self._opener.headline, apart=self._apart)
+        return combine_statements(statements, self._opener.headline, apart=self._apart)
 
     def check(self, content: Content, report: Report) -> None:
         """Read everything if a budget pays, and in a folder of records; refuse two equal files.
@@ -547,7 +545,7 @@ class Folder(Kind[Spending]):
         """Go on without the pieces that are ``refused``; one is needed."""
         self._skipped |= refused
         self._pieces = [piece for piece in self._pieces if piece not in refused]
-        refuse_nothing(self._source, self._pieces, self._skipped)
+        require_files(self._source, self._pieces, self._skipped)
 
     def forewarn(self) -> None:
         """Warn of what will be stated, if it is known before anything is drawn."""
@@ -561,7 +559,7 @@ class Folder(Kind[Spending]):
             require_room(self._target.folder, sum(one.most_bytes for one in self._examined.values()))
         names = [piece.name for piece in self._pieces]
         exact, resumed = not self._engine.retries, self.checkpoint is not None
-        with telling_what_stays(self._target, names, exact=exact, resumed=resumed):
+        with note_unfinished_files(self._target, names, exact=exact, resumed=resumed):
             yield
 
     def draw(self, pay: Spending, report: Report) -> None:
@@ -617,7 +615,7 @@ class Folder(Kind[Spending]):
         """Return what is stated of each file, and the files of which it is."""
         notes = self._notes
         if self._records and len(self._examined) > 1:
-            notes = (in_each(self.price, self._apart), *notes)
+            notes = (note_for_each_file(self.price, self._apart), *notes)
         found: dict[Stated, list[str]] = {}
         known: dict[tuple[object, ...], list[str]] = {}  # by objects: to compare statements takes long
         for one in self._drawn:
@@ -672,7 +670,7 @@ def list_skipped(word: str, skipped: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{word}: {count_of(skipped)}", *named]
 
 
-def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> None:
+def require_files(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> None:
     """Refuse a ``store`` without ``files`` that can be released; one of those ``skipped`` says why."""
     if files:
         return

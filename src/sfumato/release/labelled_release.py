@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 import sfumato
 from sfumato.audits import Finding
 from sfumato.errors import BadInput
-from sfumato.io import ArrayPair, DatasetSource, check_top
+from sfumato.io import ArrayPair, DatasetSource, check_top, is_archive
 from sfumato.noise import Randomness
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
+from sfumato.release.audit_slack import set_aside, withholding_note
 from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.path import Kind, Payment, Protected, Report, Spending
+from sfumato.release.path import Kind, Payment, Protected, Report, Spending, check_output
 from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.reports import Entry, write_report
-
-__all__ = ["describe_classes"]
+from sfumato.reports import Entry, certificate_file, write_report
 
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
 # Notes of a statement about the names of classes.
@@ -183,20 +182,45 @@ class FittedResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpenedFit(ABC):
-    """A fit to the dataset ``source`` before any record is read, and the ``payment`` for it."""
+    """A fit to the dataset ``source`` before any record is read, and the ``payment`` for it.
+
+    ``fitted`` is the learner or the publisher. Where an ``audited`` release may be withheld, ``slack`` of the
+    ``delta`` that was given is reserved for that, and ``fitted`` is calibrated to the rest
+    (:mod:`~sfumato.release.audit_slack`).
+    """
 
     source: DatasetSource
+    fitted: Any
     audited: bool = True
     payment: Payment = field(default_factory=Payment)
+    delta: float = 0.0
+    slack: float = 0.0
 
     @property
-    @abstractmethod
     def statement(self) -> Statement:
-        """What would be stated."""
+        """What would be stated: that of ``fitted``, with the names of the classes and what is reserved."""
+        stated: Statement = self.fitted.statement()
+        parameters = {**stated.parameters, **self.parameters()}
+        notes = (*stated.notes, *names_note(self.source))
+        if self.slack > 0.0:
+            parameters["delta"] = self.delta
+            notes = (*notes, withholding_note(self.slack))
+        if self.source.class_names is not None:
+            parameters["class_names"] = list(self.source.class_names)
+        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
-    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that the statement adds to those of ``fitted``."""
+        return {}
+
     def proven(self, size: int = 1) -> Guarantee:
         """Return what is proven of ``size`` records that change together, with what an audit may cost."""
+        own: Guarantee = self.fitted.guarantee().group(size)
+        return own if self.slack == 0.0 else set_aside(own, self.group_slack(own, size), self.delta)
+
+    def group_slack(self, guarantee: Guarantee, size: int) -> float:
+        """Return the slack of ``size`` records that change together, of which ``guarantee`` is proven."""
+        return self.slack
 
     @abstractmethod
     def shape(self) -> tuple[int, int, str]:
@@ -223,8 +247,9 @@ class FittedKind(Kind[Spending]):
 
     findings: tuple[Finding, ...] = ()
 
-    def __init__(self, opened: OpenedFit, target: Path, output: Path, randomness: Randomness | None) -> None:
+    def __init__(self, opened: OpenedFit, target: Path, output: Path) -> None:
         self._target, self.output, self.name, self.price = target, output, target.name, opened.statement
+        randomness: Randomness | None = opened.fitted.randomness
         self.reproducible = randomness is not None and randomness.reproducible
         self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
 
@@ -244,3 +269,73 @@ def write_owner_report(
         write_report([entry()], page, private=True, title=title, reproduce=lines)
     except BadInput as error:
         raise error.at(f"{target.name} was written, and its report was not") from None
+
+
+def check_places(
+    source: Path, output: Path, page: Path | None, checkpoint: Path | None, *, begun: bool = False
+) -> None:
+    """Refuse places that cannot be written, or of which one would be inside another.
+
+    The report and the checkpoint are private: neither may be inside the output. The folder of a run that was
+    ``begun`` before may exist.
+    """
+    check_apart(source, output)
+    if is_archive(output):
+        check_output(output, [source])
+    elif not begun:
+        check_new_folder(output)
+    inside, given = output.resolve(), source.resolve()
+    if page is not None:
+        check_page(source, output, page)
+    if checkpoint is not None:
+        if checkpoint.is_dir():
+            raise BadInput(f"`checkpoint` {checkpoint} is a folder: name a file.", parameter="checkpoint")
+        for private in (checkpoint, coins_file(checkpoint)):
+            _private("checkpoint", private, inside, given)
+            if page is not None and page.resolve() == private.resolve():
+                raise BadInput(
+                    f"`report` {page} and `checkpoint` {checkpoint} would be one file; name two.",
+                    parameter="report",
+                )
+
+
+def coins_file(checkpoint: Path) -> Path:
+    """Return the file beside ``checkpoint`` that keeps which records are left out of a fit."""
+    return checkpoint.with_name(checkpoint.name + ".coins")
+
+
+def check_apart(source: Path, output: Path) -> None:
+    """Refuse an output that is the input, or of which one would be inside the other."""
+    inside, given = output.resolve(), source.resolve()
+    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
+        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+
+
+def check_new_folder(output: Path) -> None:
+    """Refuse a folder that exists and is not empty, or cannot be written."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
+        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
+    check_output(output.with_name(output.name + ".folder"), [])
+
+
+def check_page(source: Path, output: Path, page: Path) -> None:
+    """Refuse a report that is no HTML file, or would be inside the input or the output."""
+    if page.suffix != ".html":
+        raise BadInput(f"`report` {page.name} must name an .html file.", parameter="report")
+    _private("report", page, output.resolve(), source.resolve())
+
+
+def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
+    place = path.resolve()
+    if place in (output, certificate_file(output)) or place.is_relative_to(output):
+        raise BadInput(
+            f"`{parameter}` {path} is private, and would be published with {output.name}.",
+            parameter=parameter,
+        )
+    if place == source or place.is_relative_to(source):
+        raise BadInput(
+            f"`{parameter}` {path} would be inside the input {source.name}; choose another place.",
+            parameter=parameter,
+        )
+    check_output(path, [])

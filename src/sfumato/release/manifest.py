@@ -7,14 +7,19 @@ all files with the same one: a file and the manifest are enough to know what is 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.io import LocalStore, Store
+from sfumato.io import LocalStore, RemoteStore, Store
 from sfumato.privacy import Statement
+from sfumato.release.request import located
 from sfumato.reports import (
     MANIFEST,
     Check,
@@ -63,14 +68,14 @@ def manifest_bytes(
     ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
     ``stated`` has the files of each statement; their names are left out if it is that of all files.
     """
-    told: dict[str, Any] = {} if run is None else {"run": run}
-    told |= {"skipped": skipped} if skipped else {}
+    document: dict[str, Any] = {} if run is None else {"run": run}
+    document |= {"skipped": skipped} if skipped else {}
     releases = [
         one.to_dict() | ({} if len(files) == len(digests) else {"files": list(files)})
         for one, files in (stated or {}).items()
     ]
-    told |= {"releases": releases} if releases else {}
-    return (json.dumps(told | {"files": dict(digests)}, indent=2) + "\n").encode()
+    document |= {"releases": releases} if releases else {}
+    return (json.dumps(document | {"files": dict(digests)}, indent=2) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -159,3 +164,49 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
         left = f"; {skipped:,} of the source's could not be released and are not here" if skipped else ""
         others = Check("folder", "holds", f"nothing else stands in the folder{left}")
     return replace(found, checks=(*found.checks, check, others))
+
+
+@contextmanager
+def local_copy(place: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield ``place`` as a local path: the path itself, or a copy of what is in an object store.
+
+    A file is copied with its certificate, or with the manifest that lists it and its certificate; a prefix
+    with all of its files.
+    """
+    found = located(place)
+    if found.local is not None:
+        yield found.local
+        return
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder, found.store as store:
+        copy = Path(folder, found.word)
+        if found.name is None:
+            for name in store.names():
+                _copy(store, name, copy / name)
+            yield copy
+            return
+        beside = certificate_file(Path(found.name)).name
+        if store.read(beside, _MANIFEST_BYTES) is not None:
+            _copy(store, beside, copy.with_name(beside))
+        else:
+            copy = _with_manifest(store.shown, found.name, Path(folder)) or copy
+        _copy(store, found.name, copy)
+        yield copy
+
+
+def _copy(store: Store, name: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with store.reading(name) as path:
+        shutil.move(path, target)
+
+
+def _with_manifest(url: str, name: str, folder: Path) -> Path | None:
+    """Copy the manifest beside or above the object ``name`` below ``url``; return where the object goes."""
+    while "://" in url.rpartition("/")[0]:
+        with RemoteStore(url) as store:
+            if store.read(MANIFEST, _MANIFEST_BYTES) is not None:
+                for each in (MANIFEST, certificate_file(Path(MANIFEST)).name):
+                    _copy(store, each, folder / each)
+                return folder / name
+        url, _, last = url.rpartition("/")
+        name = f"{last}/{name}"
+    return None

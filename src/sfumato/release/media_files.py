@@ -1,4 +1,4 @@
-"""Files of media on their way to be released, and the mechanism that each kind of media goes through.
+"""Files of media, and the mechanism that each kind of media goes through.
 
 Images are released whole, each in its own shape and depth; audio block by block at its own rate, length and
 depth; videos frame by frame with their sound, in their own size, times and length. Public boxes for images
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from sfumato.privacy import Statement, Unit
 from sfumato.release.combined_statement import INSIDE_ONE_FILE
 from sfumato.release.path import Content, Report, silent
 from sfumato.release.record_files import Files, SourceFile
-from sfumato.release.request import keyed
+from sfumato.release.request import keyed, keyed_for
 from sfumato.reports import file_digest
 
 __all__ = ["DeclaredMaps", "MediaMechanisms"]
@@ -254,7 +254,7 @@ class PictureFile(MediaFile):
             if known is not None:
                 known[shape, dtype] = prepared
         self.values, self.what, self.statement = prepared.values, prepared.what, prepared.statement
-        self.mechanism, self._prepared = _named(prepared.mechanism, name), prepared
+        self.mechanism, self._prepared = keyed_for(prepared.mechanism, name), prepared
 
     def fits(self, output: Path) -> None:
         """Refuse, say, a JPEG for 16 bits or for transparency."""
@@ -374,9 +374,6 @@ class VideoFile(MediaFile):
         return VideoSink(output, self.source)
 
 
-_M = TypeVar("_M", PictureMechanism, SoundMechanism)
-
-
 @dataclass(frozen=True)
 class MediaMechanisms(Files):
     """A mechanism for images, which the frames of videos go through too, and one for audio.
@@ -449,19 +446,12 @@ class MediaMechanisms(Files):
         if kind == "sound":
             if self.sound is None:
                 raise BadInput(f"{path.name} is a sound, and no mechanism for sounds was given.")
-            return SoundFile(path, _named(self.sound, name))
+            return SoundFile(path, keyed_for(self.sound, name))
         if self.picture is None:
             raise BadInput(f"{path.name} has pictures, and no mechanism for them was given.")
         if kind == "picture":
             return PictureFile(path, self.picture, maps=self.maps, name=name, known=self._known)
         if self.maps is not None:
             raise BadInput(f"{path.name} is a video, and boxes are supported for images only.")
-        sound = None if self.sound is None else _named(self.sound, name)
-        return VideoFile(path, _named(self.picture, name), sound, unit=self.unit)
-
-
-def _named(mechanism: _M, name: str | None) -> _M:
-    """Return ``mechanism`` with keyed noise of its own for the file ``name``."""
-    noise = mechanism.keyed
-    # A name need not be text that can be encoded; what ascii makes of it can, and no two become the same.
-    return mechanism if noise is None or name is None else keyed(mechanism, noise.part(ascii(name)))
+        sound = None if self.sound is None else keyed_for(self.sound, name)
+        return VideoFile(path, keyed_for(self.picture, name), sound, unit=self.unit)

@@ -20,7 +20,7 @@ from sfumato.privacy import Guarantee
 from sfumato.release.path import Payment
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
-__all__ = ["LedgerRewound", "charge_again", "lost_spends", "newest_certificates", "require_newest"]
+__all__ = ["charge_again", "lost_spends", "require_newest"]
 
 # Read at a start, within about ten seconds.
 _MOST_AT_START = 10_000
@@ -64,17 +64,17 @@ def _lost(certificates: Iterable[Certificate], ledger: Ledger) -> list[LostSpend
     return sorted(found.values(), key=lambda lost: (lost.dataset, lost.number))
 
 
-def newest_certificates(folder: Path, most: int = _MOST_AT_START) -> list[Path]:
-    """Return the ``most`` newest certificates in ``folder``; a restored ledger lacks the newest spends."""
+def _newest(folder: Path) -> list[Path]:
+    """Return the newest certificates in ``folder``; a restored ledger lacks the newest spends."""
     found = list[tuple[float, Path]]()
     for place in folder.rglob("*.cert.json"):
         with suppress(FileNotFoundError):
             found.append((place.stat().st_mtime, place))
-    return [place for _, place in nlargest(most, found)]
+    return [place for _, place in nlargest(_MOST_AT_START, found)]
 
 
-def require_newest(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) -> None:
-    """Raise :class:`LedgerRewound` if ``ledger`` lacks spends that ``certificates`` name.
+def require_newest(folder: Path, keys: KeyRing, ledger: Ledger) -> None:
+    """Raise :class:`LedgerRewound` if ``ledger`` lacks spends of the newest certificates in ``folder``.
 
     Spends that were charged again, and those of closed budgets, are accepted, because that budget cannot be
     spent again. A ledger that paid for none of the certificates is refused too: it is a different ledger with
@@ -83,7 +83,7 @@ def require_newest(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) 
     ledgers = set[str]()
 
     def noted() -> Iterator[Certificate]:
-        for found in _read(certificates, keys):
+        for found in _read(_newest(folder), keys):
             if found.ledger is not None:
                 ledgers.add(found.ledger["ledger"])
             yield found

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,26 @@ from sfumato.errors import BadInput, Forewarning
 from sfumato.io import open_dataset
 from sfumato.learners import Learner, checked_examples, make_extractor
 from sfumato.noise import Randomness
-from sfumato.privacy import DELTA, TEXT_WIDTH, Guarantee, Statement, printable
+from sfumato.privacy import DELTA, TEXT_WIDTH, Statement, printable
 from sfumato.publishers import Labelled
-from sfumato.release.audit_slack import set_aside, slack_of, withholding_note
-from sfumato.release.catalogue import imported, kind_of_learner, make_learner, unheeded
+from sfumato.release.audit_slack import slack_of
+from sfumato.release.catalogue import class_of, imported, make_learner, unheeded
 from sfumato.release.labelled_release import (
     FittedKind,
     FittedResult,
     OpenedFit,
+    check_apart,
+    check_new_folder,
+    check_page,
     check_range,
     declared_classes,
     facts_of,
-    names_note,
     names_of,
     owned_names,
     records_of,
     under_budget,
     write_owner_report,
 )
-from sfumato.release.locations import check_apart, check_new_folder, check_page, one_run_at_a_time
 from sfumato.release.model_evidence import (
     Accuracy,
     ClassViews,
@@ -47,7 +47,17 @@ from sfumato.release.model_evidence import (
     class_views,
     read_held_out,
 )
-from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Payment,
+    Protected,
+    Report,
+    Spending,
+    one_run_at_a_time,
+    release,
+    silent,
+)
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, Entry, KeyRing
 
@@ -98,70 +108,37 @@ class Learned(FittedResult):
 class Learning(OpenedFit):
     """A model before any record is read: the dataset, its learner and what would be stated.
 
-    ``asked`` is the learner with the parameters that were given. Where an ``audited`` model may be withheld,
-    ``slack`` of its δ is reserved for that, and ``learner`` is calibrated to the rest
-    (:mod:`~sfumato.release.audit_slack`). ``top`` is the value of white as it was declared, None where the
-    type of the images says it. ``shadows`` is the number of shadow models, ``promise`` the (ε, δ) that was
-    given, or 1 and the default δ.
+    ``slack`` is the largest chance that an honest model is withheld. ``warnings`` are those of the learner
+    with the parameters that were given; a function of what is public. ``top`` is the value of white as it was
+    declared, None where the type of the images says it. ``shadows`` is the number of shadow models,
+    ``promise`` the (ε, δ) that was given, or 1 and the default δ.
     """
 
+    fitted: Learner
     method: str
-    asked: Learner
     inputs: ModelInputs
     records: int
     class_names: tuple[str, ...]
+    warnings: tuple[str, ...]
     top: float | None = None
-    unheeded: tuple[str, ...] = ()
     shadows: int = SHADOWS
     promise: tuple[float, float] = (1.0, DELTA)
-
-    @cached_property
-    def slack(self) -> float:
-        """The largest chance that an honest model is withheld; a function of what is public."""
-        proven = self.asked.guarantee()
-        return slack_of(proven.at_delta) if self.audited and not proven.proves_nothing else 0.0
-
-    @cached_property
-    def learner(self) -> Learner:
-        """The learner that is fitted."""
-        if self.slack == 0.0:
-            return self.asked
-        given = self.asked.public()
-        return type(self.asked)(
-            **given | {"delta": given["delta"] - self.slack}, randomness=self.asked.randomness
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings before anything is trained; a function of what is public."""
-        ignored = " and ".join(self.unheeded)
-        said = (f"{ignored} cannot be heeded: this method adds no noise and promises nothing",)
-        own = self.asked.forewarnings(self.records, self.inputs.dimension)
-        return (*(said if ignored else ()), *own)
-
-    def proven(self, size: int = 1) -> Guarantee:
-        """Return what is proven of ``size`` records that change together, with what an audit may cost."""
-        own = self.learner.guarantee().group(size)
-        return own if self.slack == 0.0 else set_aside(own, self.slack, self.asked.public()["delta"])
 
     @property
     def statement(self) -> Statement:
         """What the learner states, with the map from records to features and the warnings."""
-        stated, inputs = self.learner.statement(), self.inputs
-        parameters = {**stated.parameters, **self.learner.resolved(self.records)}
-        parameters |= {"method": self.method, "shape": list(inputs.shape)}
-        notes = (*stated.notes, *names_note(self.source))
-        if self.slack > 0.0:
-            parameters["delta"] = self.asked.public()["delta"]
-            notes = (*notes, withholding_note(self.slack))
-        if inputs.extractor is not None:
-            parameters |= {"extractor": inputs.extractor_name, "top": inputs.top}
-        if self.source.class_names is not None:
-            parameters["class_names"] = list(self.class_names)
+        stated = super().statement
         # After the fit the learner notes its warnings by itself, with the δ that it was calibrated to.
-        own = self.learner.forewarnings(self.records, inputs.dimension)
-        notes = (*(note for note in notes if note not in own), *self.warnings)
-        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
+        own = self.fitted.forewarnings(self.records, self.inputs.dimension)
+        return replace(stated, notes=(*(note for note in stated.notes if note not in own), *self.warnings))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the method, and the map from records to features."""
+        inputs, resolved = self.inputs, self.fitted.resolved(self.records)
+        added = {**resolved, "method": self.method, "shape": list(inputs.shape)}
+        if inputs.extractor is not None:
+            added |= {"extractor": inputs.extractor_name, "top": inputs.top}
+        return added
 
     @property
     def what(self) -> str:
@@ -185,7 +162,7 @@ class Learning(OpenedFit):
             check_range(records, top)
         features, numbers = checked_examples(self.inputs.features(records, report), labels, classes)
         # Where something is proven a model appears whatever the records are: refusing would tell of them.
-        if self.learner.guarantee().proves_nothing and not (features != features[:1]).any():
+        if self.fitted.guarantee().proves_nothing and not (features != features[:1]).any():
             raise BadInput("all records are the same: there is nothing that could be learned from them.")
         return features, numbers
 
@@ -212,8 +189,8 @@ def open_learning(
     ``options`` are parameters of the learner; all others are those of :func:`sfumato.learn`. Unless
     neighbours are given, those of the budget that pays are taken.
     """
-    kind = kind_of_learner(method)
-    options = under_budget(kind, options, payment)
+    kind = class_of("learn", method)
+    options, ignored = under_budget(kind, options, payment), unheeded(kind, options)
     found = open_dataset(
         source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
     )
@@ -237,21 +214,28 @@ def open_learning(
             found.shape, make_extractor(extractor or "whitened-scattering", found.shape), facts.top
         )
     learner = make_learner(method, options, classes=classes, reach=reach, randomness=randomness)
-    epsilon, delta = options.get("epsilon"), options.get("delta")
-    return Learning(
+    said = f"{' and '.join(ignored)} cannot be heeded: this method adds no noise and promises nothing"
+    records, epsilon, delta = records_of(found), options.get("epsilon"), options.get("delta")
+    opened = Learning(
         source=found,
+        fitted=learner,
         audited=audited,
         payment=payment or Payment(),
         method=method,
-        asked=learner,
         inputs=inputs,
-        records=records_of(found),
+        records=records,
         class_names=names_of(found, learner.classes),
+        warnings=(*((said,) if ignored else ()), *learner.forewarnings(records, inputs.dimension)),
         top=top,
-        unheeded=unheeded(kind, options),
         shadows=checked_shadows(SHADOWS if shadows is None else shadows),
         promise=(1.0 if epsilon is None else epsilon, DELTA if delta is None else delta),
     )
+    proven = learner.guarantee()
+    if not audited or proven.proves_nothing:
+        return opened
+    slack, parameters = slack_of(proven.at_delta), learner.public()
+    rest = type(learner)(**parameters | {"delta": parameters["delta"] - slack}, randomness=randomness)
+    return replace(opened, fitted=rest, delta=parameters["delta"], slack=slack)
 
 
 @one_run_at_a_time
@@ -264,20 +248,17 @@ def learn(
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Learned:
-    """Train a model on private records and write it to the folder ``output``.
+    """Train a model on private records and write it to the folder ``output``; ``page`` is the report.
 
-    ``test`` is a dataset of records that are not protected, on which accuracy is measured; ``page`` is where
-    a report goes. The certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is wrong with the
-    input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond doubt.
+    Raises :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond doubt.
     """
     target, tell = Path(output), report or silent
     run = _Run(learning, target, test, None if page is None else Path(page))
     done = release(run, learning.payment, keys, tell)
     audit = run.audit
     leakage = () if audit.attacks is None else audit.attacks.classes
-    classes = class_views(learning.learner, leakage, learning.class_names, *learning.promise)
-    accuracy = None if run.held is None else run.held.accuracy(learning.learner)
+    classes = class_views(learning.fitted, leakage, learning.class_names, *learning.promise)
+    accuracy = None if run.held is None else run.held.accuracy(learning.fitted)
     if run.page is not None:
         write_owner_report(
             run.page, "Model report", lambda: _entry(target.name, audit, classes, accuracy), target, tell
@@ -316,7 +297,7 @@ class _Run(FittedKind):
     def __init__(
         self, learning: Learning, target: Path, test: str | os.PathLike[str] | None, page: Path | None
     ) -> None:
-        super().__init__(learning, target, target / MANIFEST, learning.learner.randomness)
+        super().__init__(learning, target, target / MANIFEST)
         self.learning, self._test, self.page = learning, test, page
         self.audit = ModelAudit(self.price, self.price)
         check_apart(learning.source.path, target)
@@ -338,10 +319,10 @@ class _Run(FittedKind):
                 report=report,
             )
         self._data = learning.data(report, content)
-        _rehearse(learning.learner, learning.inputs.dimension)
+        _rehearse(learning.fitted, learning.inputs.dimension)
 
     def draw(self, pay: Spending, report: Report) -> None:
-        added, learner, words = pay(), self.learning.learner, dict[str, Any]()
+        added, learner, words = pay(), self.learning.fitted, dict[str, Any]()
         if self.checkpoint is not None:
             words["sums"] = self.checkpoint.sums(learner.randomness, report)
         with _without_warnings():
@@ -356,7 +337,7 @@ class _Run(FittedKind):
             with _without_warnings():
                 self.audit = audited_model(
                     self.audit.statement,
-                    learning.learner,
+                    learning.fitted,
                     *self._data,
                     chance=learning.slack,
                     shadows=learning.shadows,
@@ -365,7 +346,7 @@ class _Run(FittedKind):
 
     def write(self, certify: Certify, report: Report) -> None:
         learning = self.learning
-        model = KeptModel(learning.method, learning.learner, learning.inputs, learning.class_names)
+        model = KeptModel(learning.method, learning.fitted, learning.inputs, learning.class_names)
         write_model(model, self._target, certify)
 
     def released(self) -> Protected:

@@ -22,26 +22,34 @@ noise: what would be drawn anew is refused rather than released for nothing. A l
 when it is accepted (a hold) and pays by committing the hold, which is durable before any noise is drawn. A
 hold is settled once, by a commit or by being given back: one that was given back never drew, and one that was
 committed pays for what is drawn.
+
+**One run at a time.** A run holds a lock of the operating system (``flock``) on a hidden file beside its
+output from before it pays until its output stands. A second run is refused at once, before it pays. The lock
+ends with the process that holds it, however that ends, so that a file which a killed process left behind
+keeps nobody out.
 """
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import hashlib
 import json
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import sfumato
 from sfumato.errors import BadInput, RequestReused
+from sfumato.io import writing
 from sfumato.ledger import BudgetRefused, printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
@@ -63,9 +71,9 @@ __all__ = [
     "Payment",
     "Protected",
     "Report",
+    "check_output",
     "release",
     "silent",
-    "terms_of",
 ]
 
 #: The ledger row that paid, if one did, as certificates name it.
@@ -75,11 +83,98 @@ Certify = Callable[[Path], bytes]
 #: Called with the stage of the work and the share of it that is done, None while that is not known.
 Report = Callable[[str, float | None], None]
 
+#: The mode of files that are for their owner alone.
+PRIVATE = 0o600
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
 _UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
 
 def silent(stage: str, share: float | None) -> None:
     """Report progress to nobody."""
+
+
+def check_output(output: Path, inputs: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse an ``output`` that cannot be written, or would overwrite one of ``inputs``."""
+    folder = output.parent
+    if not folder.is_dir():
+        fault = "is not a folder" if folder.exists() else "does not exist"
+        raise BadInput(f"{output.name} cannot be written: the folder {folder} {fault}.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"{output.name} cannot be written: you may not write into the folder {folder}.")
+    for place in (output, certificate_file(output)):
+        for given in inputs:
+            if place.exists() and os.path.exists(given) and os.path.samefile(given, place):
+                raise BadInput(f"{place.name} would overwrite the input {given}; choose another output.")
+        if place.exists() and not place.is_file():
+            raise BadInput(f"{place.name} exists and is not a regular file, so nothing can take its place.")
+
+
+def refuse_existing(shown: str) -> None:
+    """Refuse an output that is there already."""
+    raise BadInput(f"{shown} exists already; choose another output, or replace it with `overwrite=True`.")
+
+
+@contextmanager
+def claimed(output: Path, *, parents: bool = False, wait: bool = False) -> Iterator[None]:
+    """Keep every other run out of ``output``, a file or a folder, until the block ends.
+
+    ``parents`` makes folders that are missing above it, which are removed again if they stay empty. Without a
+    folder around it nothing is locked: writing is refused later. With ``wait``, a run waits until another one
+    has ended instead of being refused; this is for requests, which are paid once and give the same bytes.
+    """
+    target = Path(os.path.realpath(output))
+    made = [folder for folder in target.parents if parents and not folder.exists()]
+    if parents:
+        with writing(output):
+            target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        yield
+        return
+    lock = target.with_name(f".sfumato-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}.lock")
+    descriptor = _locked(lock, output, wait)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()
+        os.close(descriptor)
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()  # refused where anything stands in it
+
+
+def one_run_at_a_time(run: _Run) -> _Run:
+    """Lock the output, the second argument, while ``run`` runs."""
+
+    @functools.wraps(run)
+    def alone(subject: Any, output: str | os.PathLike[str], *rest: Any, **words: Any) -> Any:
+        with claimed(Path(output)):
+            return run(subject, output, *rest, **words)
+
+    return cast(_Run, alone)
+
+
+def _locked(lock: Path, output: Path, wait: bool) -> int:
+    """Return a descriptor of the file ``lock``, locked; refuse if another run has it."""
+    while True:
+        with writing(output):
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise BadInput(
+                f"another run is writing {output.name} at this moment; wait until it has ended, or choose "
+                "another output."
+            ) from None
+        except OSError:
+            return descriptor  # a file system without locks
+        # Whoever had it before may have removed the file between our opening and locking it.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                return descriptor
+        os.close(descriptor)
 
 
 class Content:
@@ -260,10 +355,11 @@ class Payment:
             run.begin(content.digest({}), wanted, key=self.request, paid=leased)
         if self.payer is not None:
             ledger, dataset = self.payer
-            told = None if run is None else run.commitment
+            commitment = None if run is None else run.commitment
             if noise is not None:
-                told = content.commitment(noise, terms_of(kind.price, None if run else kind.declared))
-            row = _row(self._entry(ledger.spend, kind, told, self.request if run is None else run.request))
+                commitment = content.commitment(noise, terms_of(kind.price, None if run else kind.declared))
+            key = self.request if run is None else run.request
+            row = _row(self._entry(ledger.spend, kind, commitment, key))
             if run is not None and noise is None:
                 run.settle(ledger, dataset, row["number"])
                 kept = None if run.resumed is None else ledger.certificates(dataset).get(row["number"])
@@ -273,12 +369,14 @@ class Payment:
             run.settle()
         return row
 
-    def _entry(self, add: Callable[..., Entry], kind: Kind[Any], told: str | None, key: str | None) -> Entry:
-        """Return the ledger entry that ``add`` makes of the price of ``kind``, whose content ``told`` names.
+    def _entry(
+        self, add: Callable[..., Entry], kind: Kind[Any], commitment: str | None, key: str | None
+    ) -> Entry:
+        """Return the ledger entry that ``add`` makes of the price of ``kind``, with its ``commitment``.
 
         Raises :class:`~sfumato.errors.RequestReused` if ``key`` was used for something else.
         """
-        purpose = kind.name if told is None else f"{kind.name} (content {told})"
+        purpose = kind.name if commitment is None else f"{kind.name} (content {commitment})"
         asked = asked_for(kind.price, kind.added)
         entry = add(self.dataset, self.charged(kind.price), purpose, key, asked=asked)
         if entry.purpose != purpose:
@@ -342,12 +440,12 @@ class HeldPayment(Payment):
     def hold(self, kind: Kind[Any]) -> Entry:
         """Set the price of ``kind`` aside; asked again, return the same hold, unless it was given back."""
         assert self.ledger is not None
-        noise, told = self.noise(kind.keyed), None
+        noise, commitment = self.noise(kind.keyed), None
         if noise is not None:
             content = Content()
             content.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
-            told = content.commitment(noise, terms_of(kind.price, kind.declared))
-        return self._entry(self.ledger.hold, kind, told, self.key)
+            commitment = content.commitment(noise, terms_of(kind.price, kind.declared))
+        return self._entry(self.ledger.hold, kind, commitment, self.key)
 
     def pay(self, kind: Kind[Any], content: Content, noise: Keyed | None) -> Paid:
         """Commit the hold, durably, and return its row, which says what was paid for.
@@ -386,6 +484,8 @@ class Protected:
     what: str | None = None
     place: str | None = None
     name: str | None = None
+    #: One file is released or refused; of a folder, files may be left out.
+    skipped: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def certificate_file(self) -> Path:

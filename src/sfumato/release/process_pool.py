@@ -155,16 +155,16 @@ class _Worker:
         try:
             self.link.send(message)
             while True:
-                kind, *said = self.link.recv()
+                kind, *received = self.link.recv()
                 if kind != "keys":
                     break
-                number, paths = said
+                number, paths = received
                 self.link.send(self._noise[number].derived(paths))
         except (EOFError, OSError):
             raise WorkerLost("a worker process ended before its work was done.") from None
         if kind == "raised":
-            raise said[0]
-        return said[0]
+            raise received[0]
+        return received[0]
 
 
 def _end(workers: Sequence[_Worker]) -> None:

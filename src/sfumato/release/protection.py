@@ -13,15 +13,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.io import Schema, cuts_of, named, same_kind, suffix_of
+from sfumato.io import MEDIA, Schema, cuts_of, named, same_kind, suffix_of
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.noise import Keyed
 from sfumato.release.engines import Engine, LocalEngine
 from sfumato.release.folder import Folder, Piece, ProtectedFolder, pieces_of
-from sfumato.release.locations import Located, check_output, claimed, located, refuse_existing
-from sfumato.release.path import HeldPayment, Payment, Protected, Report, release, silent
+from sfumato.release.path import (
+    HeldPayment,
+    Payment,
+    Protected,
+    Report,
+    check_output,
+    claimed,
+    refuse_existing,
+    release,
+    silent,
+)
 from sfumato.release.record_files import Files, OneFile, RecordFiles
-from sfumato.release.request import ReleaseRequest, kind_at, refuse_for_media, refuse_schema
+from sfumato.release.request import (
+    Located,
+    ReleaseRequest,
+    located,
+    refuse_for_media,
+    refuse_schema,
+)
 from sfumato.reports import KeyRing, certificate_file
 
 if TYPE_CHECKING:
@@ -49,7 +64,7 @@ def opener_of(
     them.
     """
     if isinstance(mechanism, ReleaseRequest):
-        made = mechanism.make_mechanism(kind_at(source), source.word)
+        made = mechanism.make_mechanism(source.holds, source.word)
         return opener_of(source, made, **mechanism.options())
     if isinstance(mechanism, str):
         raise BadInput(
@@ -58,7 +73,7 @@ def opener_of(
             parameter="mechanism",
         )
     of_media, folder = not isinstance(mechanism, Mechanism) or mechanism.of_media, source.name is None
-    if source.of_media or (folder and of_media):
+    if source.kind in MEDIA or (folder and of_media):
         given = {name for name, one in {**options, "schema": schema}.items() if one not in (None, False)}
         refuse_for_media(source.word, sorted(given - {"public_names"}))
         from sfumato.release.media_files import MediaMechanisms

@@ -25,26 +25,36 @@ from sfumato.io import (
     write_whole,
 )
 from sfumato.noise import Randomness
-from sfumato.privacy import TEXT_WIDTH, Guarantee, Neighbours, Statement, printable
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Neighbours, printable
 from sfumato.publishers import ALIKE, Labelled, Publisher
-from sfumato.release.audit_slack import own_chance, own_slack, set_aside, slack_of, withholding_note
-from sfumato.release.catalogue import kind_of_publisher, make_publisher
+from sfumato.release.audit_slack import own_chance, own_slack, slack_of
+from sfumato.release.catalogue import class_of, make_publisher
 from sfumato.release.labelled_release import (
     FittedKind,
     FittedResult,
     OpenedFit,
     PublicFacts,
+    check_places,
     check_range,
     facts_of,
-    names_note,
     names_of,
     owned_names,
     under_budget,
     write_owner_report,
 )
-from sfumato.release.locations import check_places, one_run_at_a_time, refuse_existing
 from sfumato.release.manifest import manifest_of
-from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
+from sfumato.release.path import (
+    Certify,
+    Content,
+    Payment,
+    Protected,
+    Report,
+    Spending,
+    one_run_at_a_time,
+    refuse_existing,
+    release,
+    silent,
+)
 from sfumato.release.publication_evidence import (
     audited_statements,
     canaries_of,
@@ -72,40 +82,19 @@ class Published(FittedResult):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Publication(OpenedFit):
-    """A publication before any image is read: the dataset, its publisher and what would be stated.
+    """A publication before any image is read: the dataset, its publisher and what would be stated."""
 
-    Where an ``audited`` publication may be withheld, ``slack`` of ``delta`` is reserved for that, and the
-    publisher is calibrated to the rest (:mod:`~sfumato.release.audit_slack`).
-    """
-
-    publisher: Publisher
+    fitted: Publisher
     facts: PublicFacts
-    delta: float = 0.0
-    slack: float = 0.0
 
     @property
     def chance(self) -> float:
         """The largest chance that an honest publication is withheld; a function of what is public."""
-        return own_chance(self.publisher.guarantee(), self.slack) if self.slack > 0.0 else 0.0
+        return own_chance(self.fitted.guarantee(), self.slack) if self.slack > 0.0 else 0.0
 
-    @property
-    def statement(self) -> Statement:
-        """What the publisher states, with the names of the classes of a folder."""
-        stated = self.publisher.statement()
-        parameters, notes = dict(stated.parameters), (*stated.notes, *names_note(self.source))
-        if self.source.class_names is not None:
-            parameters["class_names"] = list(self.source.class_names)
-        if self.slack > 0.0:
-            parameters["delta"] = self.delta
-            notes = (*notes, withholding_note(self.slack))
-        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
-
-    def proven(self, size: int = 1) -> Guarantee:
-        """Return what is proven of ``size`` records that change together, with what an audit may cost."""
-        own = self.publisher.guarantee().group(size)
-        if self.slack == 0.0:
-            return own
-        return set_aside(own, self.slack if size == 1 else own_slack(own, self.chance), self.delta)
+    def group_slack(self, guarantee: Guarantee, size: int) -> float:
+        """Return the slack of ``size`` records: the release itself decides whether it appears."""
+        return self.slack if size == 1 else own_slack(guarantee, self.chance)
 
     def shape(self) -> tuple[int, int, str]:
         """Return how many images and values of each there are, and what would be released, for people."""
@@ -123,7 +112,7 @@ class Publication(OpenedFit):
         facts = self.facts
         data = Labelled.checked(pictures, labels, top=facts.top, shape=facts.shape, classes=facts.classes)
         check_range(pictures, facts.top)
-        return data.varied() if self.publisher.guarantee().proves_nothing else data
+        return data.varied() if self.fitted.guarantee().proves_nothing else data
 
 
 def open_publication(
@@ -145,12 +134,12 @@ def open_publication(
     ``options`` are parameters of the publisher; all others are those of :func:`sfumato.publish`. Unless
     neighbours are given, those of the budget that pays are taken.
     """
-    options = under_budget(kind_of_publisher(method), options, payment)
+    options = under_budget(class_of("publish", method), options, payment)
     found = open_dataset(source, pictures=pictures, labels=labels, public_names=public_names)
     facts = facts_of(found, classes=classes, top=top)
     publisher = make_publisher(method, options, facts, randomness=randomness)
     opened = Publication(
-        source=found, audited=audited, payment=payment or Payment(), publisher=publisher, facts=facts
+        source=found, fitted=publisher, audited=audited, payment=payment or Payment(), facts=facts
     )
     if not (audited and may_withhold(publisher)):
         return opened
@@ -160,7 +149,7 @@ def open_publication(
     proven = rest.guarantee()
     if not refutable(proven, facts.records, own_chance(proven, slack)):
         return opened
-    return replace(opened, publisher=rest, delta=delta, slack=slack)
+    return replace(opened, fitted=rest, delta=delta, slack=slack)
 
 
 @one_run_at_a_time
@@ -177,15 +166,11 @@ def publish(
 ) -> Published:
     """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
 
-    An existing file is refused unless it may be overwritten (``overwrite``), and so is a folder that is not
-    empty. ``records`` is how many images to publish, if the method can choose. ``page`` is where a report
-    with originals goes. ``checkpoint`` is where a publisher that proves nothing keeps its state; it is
-    private, and beside it the choice of the records that are left out. Others keep a
-    :mod:`~sfumato.release.checkpoint` by themselves: called again after an interruption, this resumes the
-    run, which is paid once. The certificate is signed with the key in ``keys``, unless the run can be
-    repeated. Raises :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, if anything is
-    wrong with the input, and :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof
-    beyond doubt.
+    ``records`` is how many images to publish, if the method can choose. ``page`` is the report with
+    originals. ``checkpoint`` is where a publisher that proves nothing keeps its state; it is private, and
+    beside it the choice of the records that are left out. Others keep a :mod:`~sfumato.release.checkpoint` by
+    themselves. Raises :class:`~sfumato.reports.VerificationFailed` if the audit contradicts the proof beyond
+    doubt.
     """
     target, tell = Path(output), report or silent
     shown, state = (None if place is None else Path(place) for place in (page, checkpoint))
@@ -214,9 +199,9 @@ class _Run(FittedKind):
         self, publication: Publication, target: Path, records: int | None, state: Path | None
     ) -> None:
         certified = target if is_archive(target) else target / MANIFEST
-        super().__init__(publication, target, certified, publication.publisher.randomness)
+        super().__init__(publication, target, certified)
         self._publication, self._records = publication, records
-        self._publisher, self._facts = publication.publisher, publication.facts
+        self._publisher, self._facts = publication.fitted, publication.facts
         self.measured = self._open_to_all = self.price
         self._state = state if publication.audited and self.checkpoint is None else None
         _check_number(self._publisher, records)

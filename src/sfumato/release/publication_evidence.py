@@ -27,7 +27,8 @@ from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee, Neighbours, Statement, format_lower
 from sfumato.publishers import CertifiedPublisher, Publisher
 from sfumato.release.file_audit import on_white
-from sfumato.release.locations import PRIVATE, coins_file
+from sfumato.release.labelled_release import coins_file
+from sfumato.release.path import PRIVATE
 from sfumato.reports import ContactSheet, Entry, VerificationFailed
 
 Labels = NDArray[np.int64]

@@ -29,7 +29,7 @@ from sfumato.errors import BadInput, StorageFailed
 from sfumato.noise import THREADS, inner_threads, processors, secrets_travel
 from sfumato.release.engines import Engine, outcomes
 
-__all__ = ["keep_ray_private", "ray_folder"]
+__all__ = ["keep_ray_private"]
 
 _MODE = "RAY_AUTH_MODE"
 # Ray's switch for clusters of one machine, on its loopback; on Linux others could reach the ports otherwise.

@@ -1,4 +1,4 @@
-"""Files on their way to be released: one file as a kind of release, arrays and tables.
+"""Files of records: one file as a kind of release, arrays and tables.
 
 Arrays and tables are released by blocks of rows; how a file is cut into blocks changes neither the noise nor
 the bytes. Tensors of any order are records too: flattened for the mechanism, and written in their own shape.
@@ -41,7 +41,7 @@ from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement, Unit
 from sfumato.release.combined_statement import DECLARED_DISJOINT
 from sfumato.release.path import Certify, Content, Kind, Protected, Report, Spending, silent, terms_of
-from sfumato.release.request import keyed, refuse_schema
+from sfumato.release.request import keyed, keyed_for, refuse_schema
 from sfumato.reports import certificate_file
 
 if TYPE_CHECKING:
@@ -503,10 +503,7 @@ class RecordFiles(Files):
         self, path: Path, name: str | None = None, part: range | None = None, report: Report = silent
     ) -> SourceFile:
         """Return the file at ``path``, or a ``part`` of it."""
-        mechanism = self.mechanism
-        if name is not None and mechanism.keyed is not None:
-            mechanism = keyed(mechanism, mechanism.keyed.part(ascii(name)))
-        kind = kind_of(path)
+        mechanism, kind = keyed_for(self.mechanism, name), kind_of(path)
         if kind == "array":
             if self.schema is not None:
                 refuse_schema(kind, path.name)

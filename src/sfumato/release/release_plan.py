@@ -12,7 +12,7 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema
 from sfumato.mechanisms import UNITS, ExpectedError, Mechanism
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, format_delta, format_upper, printable
-from sfumato.release.combined_statement import check_charge, together
+from sfumato.release.combined_statement import check_charge, combine_statements
 from sfumato.release.engines import LocalEngine
 from sfumato.release.folder import (
     NAMED,
@@ -21,13 +21,12 @@ from sfumato.release.folder import (
     count_of,
     list_skipped,
     pieces_of,
-    refuse_nothing,
+    require_files,
 )
-from sfumato.release.locations import Located, located
 from sfumato.release.path import Payment, asked_for, silent
 from sfumato.release.protection import opener_of
 from sfumato.release.record_files import Files, SourceFile
-from sfumato.release.request import ReleaseRequest
+from sfumato.release.request import Located, ReleaseRequest, located
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger, Preview
@@ -154,17 +153,18 @@ def plan(
             )
         found, skipped = _opened(given, opener)
         if given.name is None:
-            refuse_nothing(given.store, found, skipped)
+            require_files(given.store, found, skipped)
         files = list(found.values())
         statement, added = files[0].statement, list[Statement]()
         if given.name is None:
-            statement = together([file.statement for file in files], opener.headline, apart=opener.apart)
-            added = [file.statement for file in files] if opener.apart is None else []
+            statements = [file.statement for file in files]
+            statement = combine_statements(statements, opener.headline, apart=opener.apart)
+            added = statements if opener.apart is None else []
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
             if payment.payer is not None:
                 payment.require_budget(statement.proven)
-                check_charge([piece.shown for piece in found], [file.statement for file in files], payment)
+                check_charge([piece.shown for piece in found], statements, payment)
     statement.forewarn()
     largest = max(files, key=lambda file: file.values)
     return Plan(
@@ -213,8 +213,8 @@ def _expected(files: Sequence[SourceFile]) -> tuple[ExpectedError, ...]:
                 errors.setdefault(one.of, {})[where] = one
         for of, each in errors.items():
             differ = len(set(each.values())) > 1
-            told = [replace(one, of=f"{of}, in {where}") for where, one in each.items()]
-            found += told if differ else list(each.values())[:1]
+            placed = [replace(one, of=f"{of}, in {where}") for where, one in each.items()]
+            found += placed if differ else list(each.values())[:1]
     return tuple(found)
 
 

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.io import MEDIA, Kind, Schema, known_kinds
+from sfumato.io import (
+    MEDIA,
+    Kind,
+    LocalStore,
+    RemoteStore,
+    Schema,
+    Store,
+    is_remote,
+    kind_of,
+    known_kinds,
+)
 from sfumato.mechanisms import (
     MECHANISMS,
     Mechanism,
@@ -29,14 +42,13 @@ from sfumato.mechanisms import (
 )
 from sfumato.noise import Keyed
 from sfumato.privacy import Unit
-from sfumato.release.locations import Located
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.transforms import Transform
     from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
     from sfumato.reports import KeyRing
 
-__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "refuse_schema"]
+__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "located", "refuse_schema"]
 
 _M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
 Part = Literal["picture", "sound"]
@@ -196,12 +208,73 @@ class ReleaseRequest:
         return _for_records(self, kind, called)
 
 
-def kind_at(source: Located) -> SourceKind:
-    """Return what ``source`` holds; a folder holds media unless all files of known formats hold records."""
-    if source.kind is not None:
-        return source.kind
-    found = known_kinds(source.store.names())
-    return "records" if found and found <= {"array", "table"} else "media"
+@dataclass(frozen=True)
+class Located:
+    """The file ``name`` of ``store``, or all of its files if that is None; ``shown`` is as it was given."""
+
+    store: Store
+    name: str | None
+    shown: str
+
+    @property
+    def word(self) -> str:
+        """Its last name, for sentences."""
+        return self.shown.rstrip("/").rsplit("/", 1)[-1] or self.shown
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of one file, by its name; None for a folder."""
+        return None if self.name is None else kind_of(self.name)
+
+    @property
+    def holds(self) -> SourceKind:
+        """What it holds; a folder holds media unless all files of known formats hold records."""
+        if self.kind is not None:
+            return self.kind
+        found = known_kinds(self.store.names())
+        return "records" if found and found <= {"array", "table"} else "media"
+
+    @property
+    def local(self) -> Path | None:
+        """The path of a local file or folder; None in an object store."""
+        if not isinstance(self.store, LocalStore):
+            return None
+        return self.store.folder if self.name is None else self.store.folder / self.name
+
+
+def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Located:
+    """Return the file or folder that ``place`` names, a path or a URL.
+
+    A path is a folder if it is one; a URL, whose store may know no folders, if its name has no suffix of a
+    file that can be released. ``folder`` says so for what does not exist yet; otherwise a path that does not
+    exist is refused, unless it is named like a file, which its reader will refuse.
+    """
+    if not isinstance(place, str | os.PathLike):
+        raise BadInput(
+            f"`source` and `output` name files, not {type(place).__name__}; data in memory is released by a "
+            "mechanism, as in `sf.Gaussian(epsilon=1.0, clip=1.0).release(X)`.",
+            parameter="source",
+        )
+    text = os.fspath(place)
+    if is_remote(text):
+        whole = _is_prefix(text) if folder is None else folder
+        base, _, name = text.rstrip("/").rpartition("/")
+        return Located(RemoteStore(text), None, text) if whole else Located(RemoteStore(base), name, text)
+    path = Path(text)
+    if folder is None and _is_prefix(text) and not path.exists():
+        raise BadInput(f"{path.name or path} does not exist.")
+    whole = path.is_dir() if folder is None else folder
+    if whole:
+        return Located(LocalStore(path), None, text)
+    return Located(LocalStore(path.parent), path.name, text)
+
+
+def _is_prefix(text: str) -> bool:
+    if not text.endswith("/"):
+        with suppress(BadInput):
+            kind_of(text)
+            return False
+    return True
 
 
 def keyed(mechanism: _M, noise: Keyed) -> _M:
@@ -219,6 +292,13 @@ def keyed(mechanism: _M, noise: Keyed) -> _M:
             parameter="request",
         )
     raise BadInput(f"{name} draws no noise, so none of it can be keyed to a request.", parameter="request")
+
+
+def keyed_for(mechanism: _M, name: str | None) -> _M:
+    """Return ``mechanism``, whose keyed noise, if it has such, is that of the file ``name`` alone."""
+    noise = mechanism.keyed
+    # A name need not be text that can be encoded; what ascii makes of it can, and no two become the same.
+    return mechanism if noise is None or name is None else keyed(mechanism, noise.part(ascii(name)))
 
 
 def refuse_for_media(name: str, given: Iterable[str]) -> None:
@@ -321,7 +401,7 @@ def _for_media(request: ReleaseRequest, kind: SourceKind, called: str) -> MediaM
     picture, sound = made.get("picture"), made.get("sound")
     assert picture is None or isinstance(picture, PictureMechanism)
     assert sound is None or isinstance(sound, SoundMechanism)
-    return MediaMechanisms(picture, sound, maps, units["asked"])
+    return MediaMechanisms(picture, sound, maps, units["given"])
 
 
 def _parts_that_get(parameter: str, names: Mapping[Part, str], named: Mapping[Part, str]) -> list[Part]:
@@ -361,28 +441,28 @@ def _units(
     )
     if sound_unit is not None and "sound" not in holds:
         raise BadInput(f"`sound_unit` is for sounds, and {called} is a picture.", parameter="sound_unit")
-    found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "asked": None}
+    found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "given": None}
     if unit is None:
         return found
-    asked = f"`unit={str(unit)!r}`"
+    shown_unit = f"`unit={str(unit)!r}`"
     part = unit.kind.of
     having = "videos" if part == "video" else "sounds and videos" if unit.name == "clip" else ""
     if having and (kind == "picture" or (kind == "sound" and part == "video")):
-        raise BadInput(f"{asked} is one of {having}, and {called} is a {kind}.", parameter="unit")
+        raise BadInput(f"{shown_unit} is one of {having}, and {called} is a {kind}.", parameter="unit")
     if part == "file" or part == "video":
         of_sounds = Unit("clip") if part == "file" else None
-        return {"picture": Unit("item"), "sound": sound_unit or of_sounds, "asked": unit}
+        return {"picture": Unit("item"), "sound": sound_unit or of_sounds, "given": unit}
     if part == "records":
         known = Unit.listed(Unit.names("picture", "sound", "video", "file"), typed=True)
-        raise BadInput(f"{asked} is not one of media: {known} are.", parameter="unit")
+        raise BadInput(f"{shown_unit} is not one of media: {known} are.", parameter="unit")
     if part not in holds:
-        raise BadInput(f"{asked} is one of {part}s, and {called} is a {holds[0]}.", parameter="unit")
+        raise BadInput(f"{shown_unit} is one of {part}s, and {called} is a {holds[0]}.", parameter="unit")
     if part == "sound" and sound_unit is not None:
         raise BadInput(
-            f"{asked} and `sound_unit={str(sound_unit)!r}` are both of sounds; give one of them.",
+            f"{shown_unit} and `sound_unit={str(sound_unit)!r}` are both of sounds; give one of them.",
             parameter="sound_unit",
         )
-    return found | {part: unit, "asked": unit}
+    return found | {part: unit, "given": unit}
 
 
 def _part_named(name: str | None, kind: SourceKind, holds: tuple[Part, ...], called: str) -> dict[Part, str]:

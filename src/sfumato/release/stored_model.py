@@ -22,7 +22,7 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import atomic_folder, write_whole
 from sfumato.privacy import Statement
-from sfumato.release.catalogue import KEPT, imported, kind_of_learner
+from sfumato.release.catalogue import METHODS, class_of, imported
 from sfumato.release.labelled_release import check_range
 from sfumato.release.manifest import manifest_of, read_manifest, verify_folder
 from sfumato.reports import MANIFEST, KeyRing, VerificationFailed, certificate_file, file_digest
@@ -175,9 +175,11 @@ def load_model(
         inputs = _inputs(described, extractor)
         if inputs.extractor is not None:
             inputs.extractor.take(maps)
-        if method not in KEPT:
+        # A learner's, or what clients trained together.
+        verb = next((verb for verb in ("learn", "federate") if method in METHODS[verb]), None)
+        if verb is None:
             raise BadInput(f"{DESCRIPTION} names the method {method!r}, which this version does not have.")
-        learner = kind_of_learner(method, KEPT).restored(parameters, tensors)
+        learner = class_of(verb, method).restored(parameters, tensors)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise

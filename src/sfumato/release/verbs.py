@@ -237,13 +237,10 @@ def learn(
     """Train a classifier on ``source`` and write it to the folder ``output``.
 
     ``source`` is an .npz with images or features and labels, or a folder with one sub-folder of images for
-    each class. ``parameters`` are those of the method, such as ``steps``. ``classes``, ``top`` (the value of
-    white) and ``reach`` (the norm of features) are declared, never read off the data. ``test`` holds records
-    that are not protected, on which accuracy is measured; ``report`` is the HTML file of a report for the
-    owner. ``audit`` trains further models, ``shadows`` of them for attacks by shadow models, and attacks
-    them. ``dataset`` is charged in ``ledger`` before the fit. With ``plan`` only headers are read, and the
-    guarantee and its cost are returned. ``progress`` is called with each stage and the share of it that is
-    done, ``warn`` with each warning, before anything is read.
+    each class. ``parameters`` are those of the method, such as ``steps``. ``classes``, ``top`` and ``reach``
+    are declared, never read off the data. ``dataset`` is charged in ``ledger`` before the fit. With ``plan``
+    only headers are read, and the guarantee and its cost are returned. ``progress`` is called with each stage
+    and the share of it that is done, ``warn`` with each warning, before anything is read.
     """
     from sfumato.release.model_release import learn as run
     from sfumato.release.model_release import open_learning
@@ -343,9 +340,7 @@ def publish(
 
     ``source`` is an .npz with images and labels, or a folder with one sub-folder of images for each class.
     ``parameters`` are those of the method, such as ``parts``; ``time_budget`` is in seconds, or a text such
-    as ``20m``. ``records`` is how many images to publish, ``report`` the HTML file of a report that shows
-    originals. ``audit`` leaves a few records out of the fit, by coins, and measures what is shown of the
-    others. The other options are those of :func:`learn`.
+    as ``20m``. The other options are as in :func:`learn`.
     """
     from sfumato.release.path import Payment
     from sfumato.release.publication import open_publication
@@ -540,13 +535,12 @@ def verify(
     ``keys`` trusts (default: in the home folder). ``holds`` of the result is False if one check fails.
     """
     from sfumato.ledger import Ledger
-    from sfumato.release.locations import at_hand
-    from sfumato.release.manifest import verify_folder
+    from sfumato.release.manifest import local_copy, verify_folder
     from sfumato.reports import MANIFEST, KeyRing, PackVerification, verify_pack
     from sfumato.reports import verify as verify_file
 
     ring = keys or KeyRing()
-    with at_hand(file) as place:
+    with local_copy(file) as place:
         if place.is_dir() and not (place / MANIFEST).exists():
             return PackVerification(place, tuple(verify_pack(place, ring)))
         run = verify_folder if place.is_dir() else verify_file

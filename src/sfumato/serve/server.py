@@ -36,7 +36,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadInput, SfumatoError, spell
 from sfumato.noise import inner_threads
-from sfumato.release import newest_certificates, require_newest
+from sfumato.release import require_newest
 from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.monitoring import FOLDER_VARIABLE, forget_worker, log, start_logging
 from sfumato.serve.rest.rest_app import make_app
@@ -270,7 +270,7 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
         service = Service(settings)  # refuses wrong settings before anything listens
         try:
             if not accept_lost_spends:
-                require_newest(newest_certificates(settings.data), settings.keys, service.ledger)
+                require_newest(settings.data, settings.keys, service.ledger)
             service.release_store.index_all()
         finally:
             service.close()

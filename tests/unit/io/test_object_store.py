@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io import object_store
-from sfumato.io.object_store import Remote, is_remote
+from sfumato.io.object_store import Remote
 from sfumato.io.retry import RetryPolicy
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -49,27 +49,6 @@ def write(remote, content):
 
 def remove(remote):
     remote.retried(lambda filesystem, path: filesystem.rm_file(path), "removed")
-
-
-@pytest.mark.parametrize(
-    ("text", "remote"),
-    [
-        ("s3://bucket/a", True),
-        ("S3A://bucket", True),
-        ("gs://bucket/a", True),
-        ("memory://a", True),
-        ("file:///a", True),
-        ("C://data", False),
-        ("C:\\data", False),
-        ("data/a.npz", False),
-        ("/data//a", False),
-        ("s3:/bucket", False),
-        ("data/s3://bucket", False),
-        ("", False),
-    ],
-)
-def test_what_counts_as_remote(text, remote):
-    assert is_remote(text) is remote
 
 
 def test_an_object_goes_there_and_comes_back(place, tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io.stores import LocalStore, RemoteStore
+from sfumato.io.stores import LocalStore, RemoteStore, is_remote
 
 
 @pytest.fixture
@@ -303,3 +303,24 @@ def test_a_temporary_folder_that_is_not_there(staged, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(root / "nowhere"))
     with pytest.raises(BadInput, match=r"^sfumato-\w+ cannot be written: No such file or directory\.$"):
         store.shared("a.png")
+
+
+@pytest.mark.parametrize(
+    ("text", "remote"),
+    [
+        ("s3://bucket/a", True),
+        ("S3A://bucket", True),
+        ("gs://bucket/a", True),
+        ("memory://a", True),
+        ("file:///a", True),
+        ("C://data", False),
+        ("C:\\data", False),
+        ("data/a.npz", False),
+        ("/data//a", False),
+        ("s3:/bucket", False),
+        ("data/s3://bucket", False),
+        ("", False),
+    ],
+)
+def test_what_counts_as_remote(text, remote):
+    assert is_remote(text) is remote

@@ -12,11 +12,16 @@ from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Parameter
 from sfumato.privacy import Guarantee, Statement, Unit
-from sfumato.release.combined_statement import DECLARED_DISJOINT, INSIDE_ONE_FILE, check_charge, in_each
-from sfumato.release.combined_statement import together as combined
+from sfumato.release.combined_statement import (
+    DECLARED_DISJOINT,
+    INSIDE_ONE_FILE,
+    check_charge,
+    combine_statements,
+    note_for_each_file,
+)
 from sfumato.release.path import Payment, terms_of
 
-together = partial(combined, apart=INSIDE_ONE_FILE)
+together = partial(combine_statements, apart=INSIDE_ONE_FILE)
 
 
 def picture(region, item, parameters=None):
@@ -137,7 +142,7 @@ def records(guarantee, **parameters):
 def test_files_of_records_compose_at_the_delta_of_one() -> None:
     """400 files at ε = 1 are what one file with a twentieth of the noise is, and what an oracle says."""
     one_file = Guarantee.gaussian(4.2246789, at_delta=1e-6)
-    made = combined([records(one_file)] * 400).proven
+    made = combine_statements([records(one_file)] * 400).proven
     assert made.at_delta == 1e-6
     assert made.epsilon() == pytest.approx(Guarantee.gaussian(4.2246789 / 20).epsilon(1e-6), rel=1e-6)
     accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
@@ -148,24 +153,24 @@ def test_files_of_records_compose_at_the_delta_of_one() -> None:
 
 def test_composed_files_may_differ_and_each_is_counted() -> None:
     parts = [Guarantee.laplace(2.0), Guarantee.laplace(2.0), Guarantee.pure(1.0)]
-    made = combined([records(part, width=number) for number, part in enumerate(parts)])
+    made = combine_statements([records(part, width=number) for number, part in enumerate(parts)])
     assert made.proven.epsilon() == pytest.approx(2.0)
     assert made.parameters == {"files": 3}
     assert "added up" in made.notes[0]
-    assert "ε=2 at δ=0 per record" in in_each(made, None)
+    assert "ε=2 at δ=0 per record" in note_for_each_file(made, None)
 
 
 def test_slacks_of_composed_files_add_up_and_nothing_finite_is_never_printed_at_delta_one() -> None:
     loose = Guarantee.approximate(1.0, 1e-3)
-    made = combined([records(loose)] * 5).proven
+    made = combine_statements([records(loose)] * 5).proven
     assert (made.epsilon(), made.at_delta) == (pytest.approx(5.0), pytest.approx(5e-3))
-    assert combined([records(loose)] * 1000).proven.proves_nothing
+    assert combine_statements([records(loose)] * 1000).proven.proves_nothing
     unproven = records(Guarantee.nothing("no noise"))
-    assert math.isinf(combined([records(loose), unproven]).proven.epsilon())
+    assert math.isinf(combine_statements([records(loose), unproven]).proven.epsilon())
 
 
 def test_declared_disjoint_files_cost_what_one_does_and_say_whose_word_it_is() -> None:
-    made = combined([records(Guarantee.pure(1.0))] * 400, apart=DECLARED_DISJOINT)
+    made = combine_statements([records(Guarantee.pure(1.0))] * 400, apart=DECLARED_DISJOINT)
     assert made.proven.epsilon() == 1.0
     assert made.parameters["disjoint"] is True
     assert "the owner declares" in made.notes[0]
@@ -180,7 +185,7 @@ def test_files_together_commit_to_wire_names():
             self.doubt = doubt
 
     before = sf.TrustAdaptive(0.4, epsilon=(1.0, 8.0), clip=1.0)
-    alone, renamed = (combined([each.statement(4)] * 2) for each in (before, Renamed()))
+    alone, renamed = (combine_statements([each.statement(4)] * 2) for each in (before, Renamed()))
     assert terms_of(alone)["parameters"]["files"] == 2
     assert terms_of(renamed)["parameters"]["trust"] == terms_of(alone)["parameters"]["trust"] == 0.4
     assert "doubt" in renamed.parameters

@@ -1,5 +1,7 @@
 """A folder as one release: what is in it, what is left out, and what stands there when something fails."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os
@@ -21,8 +23,8 @@ from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 from sfumato.release.combined_statement import INSIDE_ONE_FILE
 from sfumato.release.engines import LocalEngine
-from sfumato.release.folder import Folder, Piece, count_of, pieces_of
-from sfumato.release.manifest import verify_folder
+from sfumato.release.folder import Folder, Piece, count_of, note_unfinished_files, pieces_of, refuse_foreign
+from sfumato.release.manifest import unlisted, verify_folder
 from sfumato.release.media_files import MediaFile
 from sfumato.release.path import Payment, silent
 from sfumato.release.path import release as take
@@ -472,3 +474,71 @@ def test_a_refusal_of_a_part_names_the_object_and_not_its_copy(tmp_path):
     ):
         raise BadInput(f"{path.name} is damaged.")
     assert str(refused.value) == "a.txt is damaged."
+
+
+OWN = ["a.png", "sub/b.png"]
+
+
+@pytest.fixture(params=["folder", "url"])
+def output(request, tmp_path):
+    """An output that does not exist yet, and its folder."""
+    folder = tmp_path / "out"
+    return (LocalStore(folder) if request.param == "folder" else RemoteStore(f"file://{folder}")), folder
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+
+
+def test_an_output_may_hold_what_the_same_request_left(output):
+    store, folder = output
+    refuse_foreign(store, [])
+    put(folder, *OWN, "a.png.cert.json", MANIFEST, f"{MANIFEST}.cert.json", ".hidden")
+    refuse_foreign(store, OWN)
+
+
+def test_files_of_others_are_refused_and_named(output):
+    store, folder = output
+    put(folder, "a.png", "sub/c.png", "c.png.cert.json")
+    with pytest.raises(BadInput, match=r"not of this run, c\.png\.cert\.json, sub/c\.png; choose"):
+        refuse_foreign(store, OWN)
+    with pytest.raises(BadInput, match=r"not of this run, a\.png, "):
+        refuse_foreign(store, [])
+
+
+@pytest.mark.parametrize(
+    ("held", "exact", "left"),
+    [
+        ([], True, ""),
+        (
+            ["a.png", "a.png.cert.json"],
+            True,
+            "1 file stands in {} without a manifest and belongs to no release",
+        ),
+        (OWN, True, "2 files stand in {} without a manifest and belong to no release"),
+        (OWN, False, "2 files or more stand in {} without a manifest and belong to no release"),
+        ([*OWN, MANIFEST], True, ""),
+    ],
+)
+def test_a_signal_tells_what_stays(output, held, exact, left):
+    store, folder = output
+    put(folder, *held)
+    with pytest.raises(KeyboardInterrupt) as stop, note_unfinished_files(store, OWN, exact=exact):
+        raise KeyboardInterrupt
+    assert "; ".join(getattr(stop.value, "__notes__", ())) == left.format(store.shown)
+
+
+def test_an_error_is_left_as_it_is(output):
+    store, folder = output
+    put(folder, *OWN)
+    with pytest.raises(ValueError, match="own words") as error, note_unfinished_files(store, OWN, exact=True):
+        raise ValueError("own words")
+    assert not hasattr(error.value, "__notes__")
+
+
+def test_where_the_manifest_states_every_file_no_other_certificate_belongs():
+    held = ["a.png", "a.png.cert.json", "manifest.json", "manifest.json.cert.json"]
+    assert unlisted(held, ["a.png"]) == []
+    assert unlisted(held, ["a.png"], certified=False) == ["a.png.cert.json"]

@@ -20,7 +20,7 @@ from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.noise import Seeded
 from sfumato.privacy import DELTA, MODELS, Guarantee
 from sfumato.release import model_release
-from sfumato.release.catalogue import LEARNERS, kind_of_learner, make_learner
+from sfumato.release.catalogue import METHODS, class_of, make_learner
 from sfumato.release.manifest import verify_folder
 from sfumato.release.model_evidence import audited_model
 from sfumato.release.model_release import open_learning
@@ -136,7 +136,7 @@ def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place
     assert (proven.slack, proven.at_delta) == (1e-8, 1e-5)
     assert 1.0 - 1e-3 < proven.epsilon(1e-5) <= 1.0 + 1e-9
     assert proven.delta(1.0) <= 1e-5 * (1.0 + 1e-9)
-    assert made.learner.guarantee().delta(1.0) <= 1e-5 - 1e-8 + 1e-14
+    assert made.fitted.guarantee().delta(1.0) <= 1e-5 - 1e-8 + 1e-14
     assert done.audit.game.chance == proven.slack
     kept = load_model("model").statement
     assert kept.proven == proven
@@ -156,15 +156,15 @@ def test_many_audited_models_fit_into_what_a_budget_holds_for_slack(place):
             book.spend("people", made.statement.proven)
 
 
-@pytest.mark.parametrize("method", LEARNERS)
+@pytest.mark.parametrize("method", METHODS["learn"])
 def test_without_an_audit_all_of_delta_is_used(place, method):
-    made = opened("features.npz", method, reach=5.0, audited=False)
+    made = opened("features.npz", method, reach=5.0, delta=1e-5, audited=False)
     assert made.slack == made.statement.proven.slack == 0.0
-    assert made.learner is made.asked
+    assert made.fitted.public().get("delta", 1e-5) == 1e-5
     assert not any("set aside" in note for note in made.statement.notes)
 
 
-@pytest.mark.parametrize("method", LEARNERS)
+@pytest.mark.parametrize("method", METHODS["learn"])
 def test_every_method_is_attacked_class_by_class(place, method):
     contracts = method in ("compact", "compact-private")
     told = []
@@ -268,7 +268,7 @@ def test_a_model_that_shows_more_than_is_proven_is_not_kept(place):
     honest = opened("features.npz", reach=5.0)
     wrong = Overpromising(50.0, classes=10, reach=5.0)
     with pytest.raises(VerificationFailed, match="the model was not kept: one run with 500 canaries shows"):
-        learn(replace(honest, asked=wrong), "model")
+        learn(replace(honest, fitted=wrong), "model")
     assert not Path("model").exists()
 
 
@@ -340,9 +340,9 @@ def test_held_out_records_that_do_not_fit_are_refused(place, held, sentence):
         learn(opened(extractor="pixels"), "model", test="digits.npz")
 
 
-@pytest.mark.parametrize("method", LEARNERS)
+@pytest.mark.parametrize("method", METHODS["learn"])
 def test_every_method_is_known_by_its_name(method):
-    kind = kind_of_learner(method)
+    kind = class_of("learn", method)
     made = make_learner(method, {"epsilon": 1.0}, classes=10, reach=1.0)
     assert isinstance(made, kind)
     assert made.guarantee().proves_nothing == (method in ("compact", "compact-private"))
@@ -379,9 +379,8 @@ def test_the_chance_of_a_record_to_be_taken_has_one_name():
 
 def test_too_many_features_for_a_contraction_are_refused_with_the_plan(place):
     np.savez("wide.npz", features=np.zeros((4, 4001)), labels=np.arange(4) % 2)
-    made = opened("wide.npz", "compact-certified", classes=2, reach=1.0)
     with pytest.raises(BadInput, match="4,001 features would release a square of that side, and 4,000 are"):
-        made.plan()
+        opened("wide.npz", "compact-certified", classes=2, reach=1.0)
     assert opened("wide.npz", classes=2, reach=1.0).plan().columns == 4001
 
 
@@ -410,13 +409,13 @@ def test_canaries_keep_within_the_features_that_a_learner_takes(place):
 def test_the_pace_is_stated_in_the_plan_as_in_the_certificate(place, method):
     made = opened("some.npz", method, reach=5.0, steps=5, audited=False)
     planned = made.plan().statement
-    assert planned.parameters["pace"] == made.learner.resolved(500)["pace"]
+    assert planned.parameters["pace"] == made.fitted.resolved(500)["pace"]
     assert "the number of records is public" in planned.notes
     done = learn(made, "model")
     assert (
         done.statement.parameters
         == planned.parameters
-        == made.learner.statement().parameters
+        == made.fitted.statement().parameters
         | {
             "method": method,
             "shape": [64],
@@ -427,7 +426,8 @@ def test_the_pace_is_stated_in_the_plan_as_in_the_certificate(place, method):
 
 def test_what_should_be_known_is_said_before(place):
     made = opened("features.npz", reach=5.0, delta=0.01)
-    assert made.warnings == made.asked.forewarnings(made.records, 64)
+    alone = opened("features.npz", reach=5.0, delta=0.01, audited=False).fitted
+    assert made.warnings == alone.forewarnings(made.records, 64)
     assert made.warnings == made.statement.notes[-1:]
     assert math.isfinite(made.statement.proven.epsilon())
 
@@ -448,12 +448,12 @@ def test_a_model_is_calibrated_under_the_neighbours_of_the_budget_that_pays(plac
         book.open("people", epsilon=9.0, delta=1e-5, neighbours=neighbours)
         payment = Payment("people", book)
         made = opened("features.npz", method, reach=8.0, audited=False, payment=payment)
-        assert str(made.statement.proven.neighbours) == made.learner.neighbours == neighbours
+        assert str(made.statement.proven.neighbours) == made.fitted.neighbours == neighbours
         learn(made, "model", dataset="people", ledger=book)
         assert book.balance("people").spends == 1
         given = opened("features.npz", method, reach=8.0, payment=payment, neighbours="zero-out")
-        assert given.learner.neighbours == "zero-out"
-    assert opened("features.npz", method, reach=8.0).learner.neighbours == MODELS.neighbours
+        assert given.fitted.neighbours == "zero-out"
+    assert opened("features.npz", method, reach=8.0).fitted.neighbours == MODELS.neighbours
 
 
 def test_what_is_proven_under_zero_out_alone_is_refused_with_the_command_that_opens_a_budget(place):

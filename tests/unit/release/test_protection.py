@@ -1,12 +1,23 @@
-"""Holds: committed before anything is drawn, for the very file and parameters they were made for."""
+"""Files on their way: holds, refusals that cost nothing, and outputs that one run at a time writes."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pytest
+import soundfile
 
-from sfumato.errors import BadInput
+import sfumato as sf
+from sfumato.errors import BadInput, Forewarning
+from sfumato.io import Schema, encode_picture
 from sfumato.ledger import Ledger
+from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Keyed
-from sfumato.release.path import HeldPayment, silent
+from sfumato.release import plan, protect
+from sfumato.release.path import HeldPayment, Payment, claimed, silent
 from sfumato.release.protection import HeldFile
 from sfumato.release.request import ReleaseRequest
 from sfumato.reports import KeyRing, file_digest, verify
@@ -136,3 +147,217 @@ def test_a_request_needs_keyed_noise_and_bad_input_holds_nothing(ledger, keys, f
     with pytest.raises(BadInput):
         held_file(file).protect(out, payment(ledger, file), keys)
     assert kinds(ledger) == []
+
+
+COLUMNS = {"columns": {"age": {"kind": "numeric", "bounds": [0, 120]}}}
+IMPOSSIBLE = [
+    ("x.npz", "gaussian", {"epsilon": [2**31], "clip": 1.0}, "too small to protect a record"),
+    ("x.npz", "personalised", {"epsilon": [2**31], "clip": 1.0}, "too small to protect a record"),
+    ("x.npz", "laplace", {"epsilon": [1e-100], "clip": 1.0}, "too large for the sampler"),
+    ("f.npz", "laplace", {"epsilon": [1e-3], "clip": 1e37}, "does not fit in float32"),
+    ("x.npz", "tensor-ldp", {"epsilon": [1e-100], "bounds": (-1, 1)}, "too large for the sampler"),
+    ("x.npz", "random-projection", {"seed": "x"}, "a seed must be a whole number"),
+    ("x.csv", "gaussian", {"epsilon": [1e100]}, "so little noise hides nothing"),
+    ("x.png", "dp-pix", {"epsilon": [1], "block": 2**70}, "`block` must be a whole number of pixels"),
+    ("x.png", "pixelate", {"block": 2**70}, "`block` must be a whole number of pixels"),
+    ("x.png", "blur", {"sigma": 1e100}, "`sigma` must be at most 1000 pixels"),
+    ("x.png", "mask", {"value": 2}, "`value` must lie between 0 and 1"),
+    ("x.png", "scaled-pixels", {"epsilon": [1e-100]}, "cannot be drawn"),
+    (
+        "x.png",
+        "plane-means",
+        {"epsilon": [1], "chroma": 5e-324},
+        "`chroma` must lie strictly between 0 and 1",
+    ),
+    (
+        "x.png",
+        "plane-bands",
+        {"epsilon": [1], "chroma": 5e-324},
+        "`chroma` must lie strictly between 0 and 1",
+    ),
+    ("x.png", "selective-noise", {"epsilon": [1e-100]}, "too large for the sampler"),
+    ("x.png", "selective-noise", {"epsilon": [1], "attribution": "x"}, "`attribution` must be None or"),
+    ("x.png", "selective-noise", {"epsilon": [1], "k": "x"}, "`k` must be a number"),
+    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "detectors": 5}, "`detectors` must be"),
+    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "weights": 5}, "`weights` must be"),
+    ("x.wav", "mel-laplace", {"epsilon": [1e-100]}, "too large for the sampler"),
+    ("x.wav", "mel-laplace", {"epsilon": [1], "moment": "x"}, "`moment` must be a number"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random = np.random.default_rng(0)
+    values = random.uniform(-0.5, 0.5, size=(6, 3))
+    np.savez(tmp_path / "x.npz", X=values)
+    np.savez(tmp_path / "f.npz", X=values.astype(np.float32))
+    (tmp_path / "x.csv").write_text("age\n30\n40\n")
+    pixels = random.integers(0, 256, size=(10, 12, 3)).astype(np.uint8)
+    (tmp_path / "x.png").write_bytes(encode_picture(pixels, ".png"))
+    soundfile.write(tmp_path / "x.wav", random.uniform(-0.5, 0.5, size=400), 8_000)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "mechanism", "options", "sentence"), IMPOSSIBLE)
+def test_the_impossible_is_refused_before_it_is_paid_for(
+    folder, monkeypatch, name, mechanism, options, sentence
+):
+    monkeypatch.setattr(Payment, "pay", lambda *_: pytest.fail("this was paid for"))
+    made = make_mechanism(mechanism, options, bounded=True)
+    schema = Schema.from_dict(COLUMNS) if name == "x.csv" else None
+    with pytest.raises(BadInput, match=sentence):
+        plan(folder / name, made, schema=schema)
+    with pytest.raises(BadInput, match=sentence):
+        protect(folder / name, folder / f"out-{name}", made, schema=schema)
+    assert not (folder / f"out-{name}").exists()
+
+
+def test_a_window_longer_than_the_clip_keeps_one_block(folder):
+    made = make_mechanism("band-noise", {"epsilon": [1], "unit": "window(1e99)"}, bounded=True)
+    assert protect(folder / "x.wav", folder / "out.wav", made).statement.proven.epsilon() == pytest.approx(
+        1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"epsilon": ["x"], "clip": 1}, r"takes a range, as in `epsilon=\(1, 8\)`, not 'x'"),
+        ({"epsilon": [], "clip": 1}, r"takes a range, as in `epsilon=\(1, 8\)`, not none"),
+        ({"epsilon": [10**400], "clip": 1}, "`epsilon` must be given in numbers within"),
+        ({"epsilon": [1, 10**5000], "clip": 1}, "`epsilon` must be given in numbers within"),
+        ({"epsilon": [1, 8], "clip": -(10**400)}, "`clip` must be given in numbers within"),
+    ],
+)
+def test_what_no_mechanism_takes_is_refused_where_they_are_made(options, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        make_mechanism("trust-adaptive", options)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_keyed_noise_is_left_for_the_content_it_is_for(folder, mechanism):
+    noise = Keyed(bytes(32), dataset="ward", version="1", release="monday")
+    made = make_mechanism(mechanism, {"epsilon": [1], "clip": 1.0, "randomness": noise})
+    plan(folder / "x.npz", made)
+    assert protect(folder / "x.npz", folder / "out.npz", made).rows == 6
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from sfumato.release.path import claimed
+with claimed(Path(sys.argv[1])):
+    print("claimed", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    """A ledger with a budget, and what releases X.npy from it."""
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((9, 3)))
+    with Ledger(f"sqlite:///{tmp_path / 'budget.db'}") as ledger:
+        ledger.open("clinic", 20.0, 1e-5)
+
+        def release(output="out.npy", *, epsilon=1.0, request=None, source="X.npy", **words):
+            keyed = None
+            if request is not None:
+                keyed = sf.Keyed(bytes(32), dataset="clinic", version="1", release=request)
+            return sf.protect(
+                tmp_path / source,
+                os.fspath(tmp_path / output) + ("/" if output.endswith("/") else ""),
+                sf.Gaussian(epsilon=epsilon, delta=1e-6, clip=1.0, randomness=keyed),
+                dataset="clinic",
+                ledger=ledger,
+                request=request,
+                keys=KeyRing(tmp_path / "keys"),
+                **words,
+            )
+
+        release.ledger, release.folder = ledger, tmp_path
+        yield release
+
+
+def spends(clinic):
+    return clinic.ledger.balance("clinic").spends
+
+
+def test_an_output_that_is_there_is_replaced_only_when_that_is_said(clinic):
+    clinic()
+    before = (clinic.folder / "out.npy").read_bytes()
+    with pytest.raises(BadInput, match=r"out\.npy exists already; choose another output"):
+        clinic()
+    assert (clinic.folder / "out.npy").read_bytes() == before
+    assert spends(clinic) == 1
+    clinic(overwrite=True)
+    assert (clinic.folder / "out.npy").read_bytes() != before
+    assert spends(clinic) == 2
+    assert verify(clinic.folder / "out.npy", KeyRing(clinic.folder / "keys"), clinic.ledger).holds
+
+
+def test_a_request_may_be_repeated_into_its_own_output_and_into_no_other(clinic):
+    clinic("paid.npy")
+    clinic(request="r")
+    before = (clinic.folder / "out.npy").read_bytes()
+    clinic(request="r")
+    assert (clinic.folder / "out.npy").read_bytes() == before
+    for output, request in (("paid.npy", "r"), ("out.npy", "s"), ("out.npy", None)):
+        with pytest.raises(BadInput, match="exists already"):
+            clinic(output, request=request)
+    (clinic.folder / "out.npy.cert.json").write_text("{}")
+    with pytest.raises(BadInput, match="exists already"):
+        clinic(request="r")
+    assert spends(clinic) == 2
+
+
+@pytest.mark.parametrize("output", ["out.npy", "parts/"])
+def test_while_one_run_writes_a_second_one_is_refused_before_it_pays(clinic, output):
+    with claimed(clinic.folder / output), pytest.raises(BadInput, match="another run is writing"):
+        clinic(output)
+    assert spends(clinic) == 0
+    assert sorted(os.listdir(clinic.folder)) == [
+        "X.npy",
+        "budget.db",
+        "budget.db-shm",
+        "budget.db-wal",
+    ]
+    clinic(output)
+    assert spends(clinic) == 1
+
+
+def test_a_killed_process_keeps_nobody_out(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "out.npy")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "claimed\n"
+    with pytest.raises(BadInput, match=r"another run is writing out\.npy"), claimed(tmp_path / "out.npy"):
+        pass
+    with claimed(tmp_path / "other.npy"):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(os.listdir(tmp_path)) == 1
+    with claimed(tmp_path / "out.npy"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_that_were_made_for_an_output_go_away_with_a_refusal(clinic):
+    with pytest.raises(BadInput):
+        clinic("a/b/c/", source="missing.npy")
+    assert not (clinic.folder / "a").exists()
+
+
+def test_a_large_epsilon_is_forewarned_of_and_a_small_one_is_not(clinic):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Forewarning)
+        done = clinic(epsilon=10.0)
+    assert done.to_dict()["warnings"] == []
+    with pytest.warns(Forewarning, match=r"ε = 10\.5 per record is above 10"):
+        done = clinic("large.npy", epsilon=10.5)
+    (said,) = done.to_dict()["warnings"]
+    assert said.startswith("ε = 10.5 per record is above 10")
+    mechanism = sf.Gaussian(epsilon=1000, delta=1e-6, clip=1.0)
+    with pytest.warns(Forewarning, match="ε = 1000 per record"):
+        planned = sf.plan(clinic.folder / "X.npy", mechanism)
+    assert len(planned.to_dict()["warnings"]) == 1

@@ -275,7 +275,7 @@ def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place
     assert alone.statement.proven.slack == 0.0
     assert alone.chance == 0.0
     # What was set aside covers the theorem: c + P(A′) with P(A′) ≤ e^x·c + δ(x).
-    own = made.publisher.guarantee()
+    own = made.fitted.guarantee()
     x = own.epsilon(5e-9)
     assert made.chance * (1.0 + np.exp(x)) + own.delta(x) <= 1e-8 * (1.0 + 1e-9)
 

@@ -11,7 +11,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms import TrustAdaptive, TrustTier
 from sfumato.media.images import PlaneTier
 from sfumato.noise import Keyed
-from sfumato.release import ReleaseRequest, terms_of
+from sfumato.release import ReleaseRequest
 from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, TierStore, TierTerms, context_of
 from sfumato.serve.refusals import Conflict, Unknown
 from sfumato.serve.registry_database import RegistryDatabase
@@ -222,8 +222,8 @@ def test_all_tiers_of_a_nested_file_are_charged_the_same_and_others_each_their_o
     terms = TierTerms("array", RANGE | {"clip": 1.0})
     opened = [terms.opened(tmp_path / "x.npy", level, LEVELS, noise) for level in LEVELS]
     assert len({one.charged.proven.epsilon() for one in opened}) == 1
-    charged = terms_of(opened[0].charged, opened[0].declared)
-    assert all(terms_of(one.charged, one.declared) == charged for one in opened)
+    charged = opened[0].charged.terms, opened[0].declared
+    assert all((one.charged.terms, one.declared) == charged for one in opened)
     assert [round(one.file.statement.proven.epsilon(), 6) for one in opened] == [8.0, 4.5, 1.0]
     (tmp_path / "t.csv").write_text("age,sex\n30,f\n40,m\n")
     table = TierTerms("table", RANGE, COLUMNS)

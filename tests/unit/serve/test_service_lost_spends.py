@@ -6,16 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfumato.errors import BadInput, RequestReused
+from sfumato.errors import BadInput, RequestReused, SfumatoError
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Laplace
 from sfumato.noise import Keyed
 from sfumato.release import (
-    LedgerRewound,
     ReleaseRequest,
     charge_again,
     lost_spends,
-    newest_certificates,
     protect,
 )
 from sfumato.reports import KeyRing, verify
@@ -188,12 +186,12 @@ def restored(tmp_path, monkeypatch):
 
 
 def test_a_service_does_not_start_on_a_ledger_that_was_put_back(restored):
-    with pytest.raises(LedgerRewound, match=r"lacks entry 2 of .*:ward, which paid .*lost-spends") as refused:
+    with pytest.raises(SfumatoError, match=r"lacks entry 2 of .*:ward, which paid .*lost-spends") as refused:
         restored.start()
     assert refused.value.exit_code == 4
     assert restored.start(accept_lost_spends=True)
     with Ledger(restored.settings.ledger_url) as ledger:
-        certificates = newest_certificates(restored.data)
+        certificates = restored.data.rglob("*.cert.json")
         (lost,) = lost_spends(certificates, restored.settings.keys, ledger)
         charge_again(lost, ledger)
     assert restored.start()  # nobody can spend it a second time
@@ -202,7 +200,7 @@ def test_a_service_does_not_start_on_a_ledger_that_was_put_back(restored):
 def test_a_service_does_not_start_on_another_ledger(restored):
     for file in restored.data.glob("ledger.db*"):
         file.unlink()
-    with pytest.raises(LedgerRewound, match="paid for none of the releases"):
+    with pytest.raises(SfumatoError, match="paid for none of the releases"):
         restored.start()
     assert restored.start(accept_lost_spends=True)
 

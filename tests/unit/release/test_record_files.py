@@ -6,9 +6,9 @@ import pytest
 import sfumato as sf
 from sfumato.io import Schema
 from sfumato.release import MediaMechanisms, protect
-from sfumato.release.locations import located
 from sfumato.release.path import silent
 from sfumato.release.protection import opener_of
+from sfumato.release.request import located
 from sfumato.reports import KeyRing
 
 SCHEMA = Schema.from_dict(
