@@ -169,9 +169,10 @@ def protect(
     one_file = engine == "local" and workers is None and not os.path.isdir(source)
     with nullcontext() if one_file else opened_engine(engine, workers, source) as running:
         files = [Path(options[name]) for name in ("schema", "epsilon_file") if options[name] is not None]
-        target = located(output, folder=output.endswith("/")).local
-        if files and target is not None and not target.is_dir():
-            check_output(target, files)
+        if files and located(source).name is not None and not output.endswith("/"):
+            target = located(output, folder=False).local
+            if target is not None and not target.is_dir():
+                check_output(target, files)
         with (
             terminal.progress(not as_json) as report,
             _opened(options) as (wanted, book),
