@@ -1,9 +1,10 @@
 """Write what is derived from the modules: front doors, the index of mechanisms, the reference of mechanisms.
 
 A room is a package of ``src/sfumato``; its door is its ``__init__``. A module lists in ``__all__`` what its
-room offers to others; names that only the same room uses stay out of it. Everything below the mark in a door
-is written by this script, everything above it by hand. A mechanism is a class that names the ``kinds`` of
-data it serves; the index says which module has it, and ``make_reference`` writes its rows of the reference::
+room offers to others; names that only the same room uses stay out of it. This script writes the stub of each
+door, ``__init__.pyi``, which the door reads its names from. A mechanism is a class that names the ``kinds``
+of data it serves; the index says which module has it, and ``make_reference`` writes its rows of the
+reference::
 
     python tools/make_index.py            # write all of it (make index)
     python tools/make_index.py --check    # name the first file that is stale, and fail if there is one
@@ -22,13 +23,11 @@ from typing import Any
 from make_reference import PAGE, imported, page, types_of
 
 SOURCE = Path(__file__).parent.parent / "src" / "sfumato"
-MARK = "# Below this line: written by `make index` from the `__all__` of every module."
-# What people call as `sf.NAME`, beside the mechanisms; a name that needs an extra is not in `import *`.
+# What people call as `sf.NAME`, beside the mechanisms.
 VERBS = (
     *("audit", "federate", "learn", "load_model", "mechanism", "plan", "protect", "publish", "report"),
-    "verify",
+    *("fit_private", "verify"),
 )
-NEEDS_AN_EXTRA = ("fit_private",)
 TYPES = (
     *("BadInput", "Claim", "Evidence", "Guarantee", "Keyed", "Ledger", "MediaMechanisms", "Neighbours"),
     *("Release", "Seeded", "SensitivityMap", "SfumatoError", "Statement", "Unit"),
@@ -92,7 +91,7 @@ def front_door() -> dict[str, str]:
     mechanisms = {name for _, name, _ in mechanisms_declared()}
     if mechanisms - set(rooms):
         raise SystemExit(f"not listed in the __all__ of their modules: {sorted(mechanisms - set(rooms))}.")
-    return {name: rooms[name] for name in sorted({*VERBS, *NEEDS_AN_EXTRA, *TYPES, *PUBLISHERS, *mechanisms})}
+    return {name: rooms[name] for name in sorted({*VERBS, *TYPES, *PUBLISHERS, *mechanisms})}
 
 
 @cache
@@ -195,46 +194,22 @@ def options_of(classes: Mapping[str, type]) -> dict[str, list[tuple[dict[str, An
     return found
 
 
-def written(door: Path) -> str:
-    """Return the text that ``door`` should have."""
+def stub(door: Path) -> str:
+    """Return the text of the stub beside ``door``: a line for each name that it offers."""
     top = door.parent == SOURCE
-    package = ".".join(("sfumato", *door.parent.relative_to(SOURCE).parts))
     offers = front_door() if top else offers_of(door.parent)
-    head = door.read_text(encoding="utf-8").partition(MARK)[0].rstrip()
-    modules = sorted(set(offers.values()))
-    lines = [
-        head,
-        "",
-        MARK,
-        "from typing import TYPE_CHECKING",
-        "",
-        "from sfumato.loading import when_used",
-        "",
+    lines = ["# Written by `make index` from the `__all__` of every module."]
+    lines += [
+        f"from .{module} import {name} as {name}"
+        for name, module in sorted(offers.items(), key=lambda one: (one[1], _import_order(one[0])))
     ]
-    lines += ["if TYPE_CHECKING:"] if offers else []
-    for module in modules:
-        names = sorted(name for name, place in offers.items() if place == module)
-        lines += [f"    from {package}.{module} import {name} as {name}" for name in names]
-    listed = sorted(set(offers) - set(NEEDS_AN_EXTRA) if top else offers)
-    listed = ["__version__", *listed] if top else listed
-    lines += ["", f"__all__ = {listed!r}" if listed else "__all__: list[str] = []"]
-    lines += ["", "if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other"]
-    lines += [f"    __getattr__, __dir__ = when_used(__name__, {offers!r})"]
-    return _formatted("\n".join(lines) + "\n")
+    lines += ["", "__version__: str"] if top else []
+    return "\n".join([*lines, ""])
 
 
-def _formatted(text: str) -> str:
-    """Return ``text`` as ruff would write it, so that a door needs no second pass."""
-    import subprocess
-
-    ruff = Path(sys.executable).with_name("ruff")
-    for command in (["check", "--select", "I,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
-        done = subprocess.run(
-            [ruff, *command, "--stdin-filename", "src/sfumato/__init__.py", "-"],
-            input=text, capture_output=True, text=True, check=True, cwd=SOURCE.parent.parent,
-        )  # fmt: skip
-        text = done.stdout
-    return text
+def _import_order(name: str) -> tuple[int, str]:
+    """Return where ruff sorts ``name`` among imports: constants, classes, functions."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2, name
 
 
 def proto() -> str:
@@ -254,7 +229,7 @@ def main() -> None:
     """Write the index, every door and the reference, or check them all."""
     sys.path.insert(0, str(SOURCE.parent))
     makers: dict[Path, Callable[[], str]] = {
-        door: partial(written, door) for door in sorted(SOURCE.rglob("__init__.py"))
+        door.with_suffix(".pyi"): partial(stub, door) for door in sorted(SOURCE.rglob("__init__.py"))
     }
     # Last: these import the mechanisms through the doors.
     makers |= {INDEX: index, PROTO: proto, PAGE: partial(page, mechanisms_declared())}

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import sfumato
-from sfumato.loading import when_used
 
 HEAVY = ("torch", "ray", "flwr", "fastapi", "sklearn", "matplotlib", "pandas")
 EXTRAS = ("torch", "ray", "flwr", "fastapi", "uvicorn", "grpc", "cv2", "av", "soundfile")
@@ -115,8 +114,3 @@ def _attempts(code: str, names: tuple[str, ...]) -> list[str]:
         [sys.executable, "-c", WATCH + code, *names], check=True, capture_output=True, text=True
     )
     return done.stdout.split()
-
-
-def test_a_name_that_is_also_that_of_a_module_is_refused():
-    with pytest.raises(ValueError, match="modules of the same name"):
-        when_used("sfumato.release", {"located": "located"})

@@ -236,20 +236,24 @@ def two_bounds(bounds: Any) -> tuple[float, float]:
     return float(box.low), float(box.high)
 
 
-def check_inside(X: NDArray[Any], first: int, bounds: tuple[float, float], outside: Any) -> None:
-    """Refuse values of rows ``first``, ``first``+1, … beyond the bounds, unless ``outside`` is ``"clip"``."""
-    if one_of("outside", outside, OUTSIDE) == "clip":
-        return
-    low, high = bounds
-    # Bounds are compared in the type of the values: 0.1 in single precision is not beyond a bound of 0.1.
-    with np.errstate(over="ignore"):
-        inside = (low <= X) & (high >= X)
-    if not inside.all():
-        row, column = np.argwhere(~inside)[0]
-        raise BadInput(
-            f"row {first + row + 1}, component {column + 1} lies outside the bounds {low:g} to {high:g}; "
-            "declare wider bounds, or ask for clipping."
-        )
+class BoundedMechanism(Mechanism):
+    """A mechanism for values within ``bounds``; ``outside`` says whether others are refused or clipped."""
+
+    def check(self, X: NDArray[Any], first: int = 0) -> None:
+        """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
+        super().check(X, first)
+        low, high = two_bounds(self.bounds)
+        if one_of("outside", self.outside, OUTSIDE) == "clip":
+            return
+        # Bounds are compared in the type of the values: 0.1 in single precision is not beyond a bound of 0.1.
+        with np.errstate(over="ignore"):
+            inside = (low <= X) & (high >= X)
+        if not inside.all():
+            row, column = np.argwhere(~inside)[0]
+            raise BadInput(
+                f"row {first + row + 1}, component {column + 1} lies outside the bounds {low:g} to {high:g}; "
+                "declare wider bounds, or ask for clipping."
+            )
 
 
 def check_fits(largest: float, dtype: np.dtype[Any]) -> None:

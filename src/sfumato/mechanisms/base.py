@@ -1,12 +1,9 @@
-"""What every mechanism is: calibrated from parameters alone, a transformer, a source of releases.
+"""``Mechanism``, the base of all mechanisms, and what it is made of.
 
-How far a release will be from the data, as far as that can be said without looking at it.
-
-A release: a value that may leave the house, with the statement of what it promises.
-
-The conventions of a scikit-learn transformer, kept without loading scikit-learn until it is needed.
-
-Records as the rows of a two-dimensional array of finite numbers, or a sentence that says what is wrong.
+``Estimator`` has the conventions of a scikit-learn transformer, without loading scikit-learn until it is
+needed. ``records`` returns data as the rows of a two-dimensional array of numbers, or refuses it in one
+sentence. ``ExpectedError`` is how far a release will be from the data, as far as parameters tell. A
+``Release`` is a value with the statement of what it promises.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import check_fits, check_inside, two_bounds
-from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
+from sfumato.mechanisms.additive import BoundedMechanism, check_fits, two_bounds
+from sfumato.mechanisms.base import ExpectedError, finite
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,
@@ -121,7 +121,7 @@ class _Window:
 
 
 @dataclass(eq=False, repr=False)
-class _BoxReport(Mechanism):
+class _BoxReport(BoundedMechanism):
     """What all three share: the box, and which coordinates are reported."""
 
     units = ("record",)
@@ -176,11 +176,6 @@ class _BoxReport(Mechanism):
 
         worst = max(error(0.0), error(1.0))
         return (ExpectedError.each_value((high - low) / 2.0 * math.sqrt(worst)),)
-
-    def check(self, X: NDArray[Any], first: int = 0) -> None:
-        """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
-        super().check(X, first)
-        check_inside(X, first, two_bounds(self.bounds), self.outside)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The reports for ``X``; see :meth:`Mechanism.perturb`."""

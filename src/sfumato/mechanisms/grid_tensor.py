@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import check_fits, check_inside, two_bounds
+from sfumato.mechanisms.additive import BoundedMechanism, check_fits, two_bounds
 from sfumato.mechanisms.base import ExpectedError, finite
 from sfumato.mechanisms.parameters import (
     Epsilon,
@@ -167,7 +167,7 @@ _SHARES = np.linspace(0.0, 1.0, 33)
 
 
 @dataclass(eq=False, repr=False)
-class GridTensorLDP(TensorMechanism):
+class GridTensorLDP(TensorMechanism, BoundedMechanism):
     """Releases each component as one of ``levels`` public levels between the bounds.
 
     ``epsilon`` is for one component, or with ``unit="tensor"`` (the default) for the whole tensor. Released
@@ -201,11 +201,6 @@ class GridTensorLDP(TensorMechanism):
         """The root mean square of what is added, on average over the levels."""
         error = math.sqrt(_squared_error(self.channel(columns).matrix))
         return (ExpectedError.each_value(error * self._step()),)
-
-    def check(self, X: NDArray[Any], first: int = 0) -> None:
-        """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
-        super().check(X, first)
-        check_inside(X, first, two_bounds(self.bounds), self.outside)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""

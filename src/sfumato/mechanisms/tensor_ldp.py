@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism, Domain, check_inside, one_box, two_bounds
+from sfumato.mechanisms.additive import AdditiveMechanism, BoundedMechanism, Domain, one_box, two_bounds
 from sfumato.mechanisms.base import ExpectedError
 from sfumato.mechanisms.parameters import (
     Delta,
@@ -119,7 +119,7 @@ class _Coins:
 
 
 @dataclass(eq=False, repr=False)
-class TensorLDP(TensorMechanism, AdditiveMechanism):
+class TensorLDP(TensorMechanism, BoundedMechanism, AdditiveMechanism):
     """Algorithm 1: keeps each component with probability p, adds Laplace or Gaussian noise otherwise.
 
     ``bounds`` is (low, high), Δ = high − low. ``noise`` is ``"laplace"`` (b = Δ/ε) or ``"gaussian"``
@@ -169,11 +169,6 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         deviation = self._scale(columns) * self._law().deviation
         noised = 1.0 - self._average_kept(columns)
         return (ExpectedError.each_value(deviation * math.sqrt(noised)),)
-
-    def check(self, X: NDArray[Any], first: int = 0) -> None:
-        """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
-        super().check(X, first)
-        check_inside(X, first, two_bounds(self.bounds), self.outside)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""

@@ -115,10 +115,7 @@ def tensor_size(shape: Any) -> int | None:
             f"`shape` must hold the sides of one tensor, as in (28, 28), not {shown(shape)}.",
             parameter="shape",
         )
-    size = 1
-    for side in sides:
-        size *= int(side)
-    return size
+    return math.prod(map(int, sides))
 
 
 def flattened(X: Any) -> tuple[NDArray[Any], tuple[int, ...]]:

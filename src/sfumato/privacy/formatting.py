@@ -27,26 +27,22 @@ def format_upper(value: float, digits: int = 4) -> str:
 
     A value within 1e-9 of a round number is taken for it: 1.0000000001 prints as 1.
     """
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    nearest = float(f"{value:.{digits}g}")
-    if nearest < value * (1.0 - 1e-9):
-        last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-        nearest = float(f"{nearest + last_digit:.{digits}g}")
-    return f"{nearest:.{digits}g}"
+    return _rounded(value, digits, 1.0)
 
 
 def format_lower(value: float, digits: int = 4) -> str:
-    """Return ``value`` ≥ 0 in ``digits`` significant digits, rounded down: a printed lower bound still holds.
+    """Return ``value`` as :func:`format_upper` does, rounded down: a printed lower bound still holds."""
+    return _rounded(value, digits, -1.0)
 
-    A value within 1e-9 of a round number is taken for it, as ``format_upper`` does.
-    """
+
+def _rounded(value: float, digits: int, sign: float) -> str:
+    """Return ``value`` rounded up where ``sign`` is 1, and down where it is −1."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     nearest = float(f"{value:.{digits}g}")
-    if nearest > value * (1.0 + 1e-9):
+    if sign * nearest < sign * value * (1.0 - sign * 1e-9):
         last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-        nearest = float(f"{nearest - last_digit:.{digits}g}")
+        nearest = float(f"{nearest + sign * last_digit:.{digits}g}")
     return f"{nearest:.{digits}g}"
 
 
@@ -85,12 +81,8 @@ def wrap_text(text: str, width: int = TEXT_WIDTH) -> list[str]:
 
 def format_columns(columns: Mapping[str, Sequence[str]], width: int = TEXT_WIDTH) -> list[str]:
     """Return a box at most ``width`` wide, one column for each entry: its name, a rule, its paragraphs."""
-    width = (width - 1) // len(columns) - 3
-    cells = [[line for text in texts for line in wrap_text(text, width)] for texts in columns.values()]
-    rows = [list(columns), *zip_longest(*cells, fillvalue="")]
-    lines = ["│ " + " │ ".join(f"{cell:<{width}}" for cell in row) + " │" for row in rows]
-    top, middle, bottom = (_rule(ends, [width] * len(columns)) for ends in ("┌┬┐", "├┼┤", "└┴┘"))
-    return [top, lines[0], middle, *lines[1:], bottom]
+    each = (width - 1) // len(columns) - 3
+    return _box(list(columns), [list(columns.values())], [each] * len(columns))
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = TEXT_WIDTH) -> list[str]:
@@ -104,7 +96,12 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     while sum(widths) + 3 * len(widths) + 1 > width and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
-    lines = [_rule("┌┬┐", widths), *_row(header, widths), _rule("├┼┤", widths)]
+    return _box(header, [[[cell] for cell in row] for row in rows], widths)
+
+
+def _box(header: Sequence[str], rows: Sequence[Sequence[Sequence[str]]], widths: Sequence[int]) -> list[str]:
+    """Return a box of columns of these ``widths``; a cell of ``rows`` is a list of paragraphs."""
+    lines = [_rule("┌┬┐", widths), *_row([[name] for name in header], widths), _rule("├┼┤", widths)]
     for row in rows:
         lines += _row(row, widths)
     return [*lines, _rule("└┴┘", widths)]
@@ -114,8 +111,11 @@ def _rule(ends: str, widths: Sequence[int]) -> str:
     return ends[0] + ends[1].join("─" * (width + 2) for width in widths) + ends[2]
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    columns = [wrap_text(cell, width) for cell, width in zip(cells, widths, strict=True)]
+def _row(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    columns = [
+        [line for text in texts for line in wrap_text(text, width)]
+        for texts, width in zip(cells, widths, strict=True)
+    ]
     return [
         "│ " + " │ ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)) + " │"
         for line in zip_longest(*columns, fillvalue="")

@@ -9,30 +9,6 @@ recovers. ``reader_tiers`` are the tiers that readers get by how far they are tr
 processes that answer. Nothing is imported here, because the extra ``serve`` may be missing.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-if TYPE_CHECKING:
-    from sfumato.serve.server import run as run
-    from sfumato.serve.service import Service as Service
-    from sfumato.serve.settings import Listening as Listening
-    from sfumato.serve.settings import Settings as Settings
-    from sfumato.serve.tenant_registry import Registry as Registry
-    from sfumato.serve.tenant_registry import Tenant as Tenant
-
-__all__ = ["Listening", "Registry", "Service", "Settings", "Tenant", "run"]
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(
-        __name__,
-        {
-            "run": "server",
-            "Service": "service",
-            "Listening": "settings",
-            "Settings": "settings",
-            "Registry": "tenant_registry",
-            "Tenant": "tenant_registry",
-        },
-    )
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

@@ -161,8 +161,8 @@ def test_nothing_but_generated_files_changed(copy):
                 changed.add(name)
     assert changed == {
         "src/sfumato/mechanisms/toy_noise.py",
-        "src/sfumato/__init__.py",
-        "src/sfumato/mechanisms/__init__.py",
+        "src/sfumato/__init__.pyi",
+        "src/sfumato/mechanisms/__init__.pyi",
         "src/sfumato/mechanisms/index.py",
         "src/sfumato/serve/grpc/sfumato.proto",
         "docs/reference-mechanisms.md",

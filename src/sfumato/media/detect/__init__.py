@@ -4,61 +4,6 @@ Each finds boxes in a whole picture and scores tiles, every tile from its own pi
 finds is as private as the picture.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-if TYPE_CHECKING:
-    from sfumato.media.detect.detector import Box as Box
-    from sfumato.media.detect.detector import Detector as Detector
-    from sfumato.media.detect.detectors import Faces as Faces
-    from sfumato.media.detect.detectors import Plates as Plates
-    from sfumato.media.detect.detectors import Saliency as Saliency
-    from sfumato.media.detect.detectors import named_detectors as named_detectors
-    from sfumato.media.detect.learned_scorer import Learned as Learned
-    from sfumato.media.detect.learned_scorer import SensitivityScorer as SensitivityScorer
-    from sfumato.media.detect.learned_scorer import tile_embedding as tile_embedding
-    from sfumato.media.detect.text_detector import Text as Text
-    from sfumato.media.detect.thresholds import exponential_threshold as exponential_threshold
-    from sfumato.media.detect.thresholds import functional_threshold as functional_threshold
-    from sfumato.media.detect.thresholds import projected_gradient_threshold as projected_gradient_threshold
-    from sfumato.media.detect.thresholds import threshold_cost as threshold_cost
-
-__all__ = [
-    "Box",
-    "Detector",
-    "Faces",
-    "Learned",
-    "Plates",
-    "Saliency",
-    "SensitivityScorer",
-    "Text",
-    "exponential_threshold",
-    "functional_threshold",
-    "named_detectors",
-    "projected_gradient_threshold",
-    "threshold_cost",
-    "tile_embedding",
-]
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(
-        __name__,
-        {
-            "Box": "detector",
-            "Detector": "detector",
-            "Faces": "detectors",
-            "Plates": "detectors",
-            "Saliency": "detectors",
-            "named_detectors": "detectors",
-            "Learned": "learned_scorer",
-            "SensitivityScorer": "learned_scorer",
-            "tile_embedding": "learned_scorer",
-            "Text": "text_detector",
-            "exponential_threshold": "thresholds",
-            "functional_threshold": "thresholds",
-            "projected_gradient_threshold": "thresholds",
-            "threshold_cost": "thresholds",
-        },
-    )
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

@@ -5,15 +5,6 @@
 here: clients need the generated code only.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-if TYPE_CHECKING:
-    from sfumato.serve.grpc.grpc_server import make_server as make_server
-
-__all__ = ["make_server"]
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {"make_server": "grpc_server"})
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

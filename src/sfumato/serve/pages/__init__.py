@@ -5,12 +5,6 @@ the sessions, ``page_request`` the requests, forms and uploads of a signed-in ca
 templates and headers; ``pages_app`` combines them. The other modules are the pages themselves.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-__all__: list[str] = []
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {})
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

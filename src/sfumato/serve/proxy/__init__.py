@@ -5,12 +5,6 @@ and keeps it; ``s3_protocol`` has error codes and signatures, ``s3_responses`` t
 application.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-__all__: list[str] = []
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {})
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

@@ -13,30 +13,6 @@ unless clients are given each other's Ed25519 keys (``trusted``). Nothing keeps 
 wrong vector. A sum is not private by itself: what it tells about one client is bounded only by noise.
 """
 
-# Below this line: written by `make index` from the `__all__` of every module.
-from typing import TYPE_CHECKING
+from sfumato.loading import names_of_stub
 
-from sfumato.loading import when_used
-
-if TYPE_CHECKING:
-    from sfumato.learners.federated.secure.noise_share import NoiseShare as NoiseShare
-    from sfumato.learners.federated.secure.secure_messages import MaskedInput as MaskedInput
-    from sfumato.learners.federated.secure.secure_messages import Quantiser as Quantiser
-    from sfumato.learners.federated.secure.secure_messages import SecureSum as SecureSum
-    from sfumato.learners.federated.secure.secure_sum import SecureSumClient as SecureSumClient
-    from sfumato.learners.federated.secure.secure_sum import SecureSumServer as SecureSumServer
-
-__all__ = ["MaskedInput", "NoiseShare", "Quantiser", "SecureSum", "SecureSumClient", "SecureSumServer"]
-
-if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(
-        __name__,
-        {
-            "NoiseShare": "noise_share",
-            "MaskedInput": "secure_messages",
-            "Quantiser": "secure_messages",
-            "SecureSum": "secure_messages",
-            "SecureSumClient": "secure_sum",
-            "SecureSumServer": "secure_sum",
-        },
-    )
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

@@ -1,0 +1,21 @@
+# Written by `make index` from the `__all__` of every module.
+from .content_adaptive import ContentAdaptive as ContentAdaptive
+from .image_baselines import DPPix as DPPix
+from .image_baselines import ScaledPixels as ScaledPixels
+from .image_baselines import SpectralLaplace as SpectralLaplace
+from .image_baselines import UniformPixels as UniformPixels
+from .image_mechanism import PictureMechanism as PictureMechanism
+from .image_mechanism import footprint as footprint
+from .image_mechanism import picture_shape as picture_shape
+from .plane_bands import PlaneBands as PlaneBands
+from .plane_means import PlaneMeans as PlaneMeans
+from .plane_means import PlaneTier as PlaneTier
+from .redaction import Blur as Blur
+from .redaction import Mask as Mask
+from .redaction import Pixelate as Pixelate
+from .selective_noise import SelectiveNoise as SelectiveNoise
+from .sensitivity_map import CATEGORIES as CATEGORIES
+from .sensitivity_map import SensitivityMap as SensitivityMap
+from .sensitivity_map import annotated_map as annotated_map
+from .sensitivity_map import category_of as category_of
+from .tiles import tiles_of as tiles_of

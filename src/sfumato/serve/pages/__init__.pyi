@@ -1,0 +1,1 @@
+# Written by `make index` from the `__all__` of every module.
