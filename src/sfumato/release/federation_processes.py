@@ -290,7 +290,7 @@ def run_grpc(federated: FederatedRun) -> Federated:
     longest = 2 * sum(array.nbytes for array in terms.initial) + 2**20
     with (
         federated.apart() as (folder, files),
-        grpc_service(secrets, federated.waiting.patience, longest) as (address, grid),
+        grpc_service(secrets, longest) as (address, grid),
         ChildProcesses(folder, _DIRECT) as run,
     ):
         started = {}

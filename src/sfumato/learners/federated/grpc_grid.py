@@ -7,20 +7,22 @@ that what one of them sends, or when, decides about no other one: a reply counts
 the deadline, and one that cannot be read is no reply.
 
 **gRPC.** A client holds one stream open, so that its end is known at once, and no message needs a new
-process. What goes over it is bytes: first a challenge of the server and the answer of the client, then
-questions and answers in turn, each of them JSON values and layers (``layers_to_bytes``). So layers keep their
-order, types and shapes, and lose their names; a reply is its one record of arrays, or a reason why there is
-none; and nothing but training is asked.
+process. Questions and answers go over it in turn, each of them JSON values and layers
+(``layers_to_bytes``). So layers keep their order, types and shapes, and lose their names; a reply is its one
+record of arrays, or a reason why there is none; and nothing but training is asked.
 
-**Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
-for a name and a proof of it (``flower_client``). A process that proves nothing in time, or a name that was
-proven before, is no client: it is disconnected, and never asked to train. A name is given to one connection
-in a run.
+**Admission.** Any process of a machine can connect to a port of it. So a call must prove the name of a client
+by its metadata (``Credential``, with the address of the server as the challenge), before a thread is given to
+it. A call that proves nothing, or a name that was proven before, is refused at once, and holds nothing that a
+client needs. A name is given to one call in a run: no client takes the place of another, or two places.
+
+**What a client may send.** Its answers count for its own node, whatever they say: a second answer to one
+question can only stand where its own next one would. A message that is longer than a public number of bytes
+ends the stream, and compressed messages are not taken, so that nothing is unpacked to more than that.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -31,7 +33,7 @@ from contextlib import contextmanager
 from functools import partial
 from logging import WARNING
 from queue import SimpleQueue
-from threading import Condition, Lock, Thread, Timer
+from threading import Condition, Lock, Thread
 from typing import Any, TypeVar
 
 import grpc  # type: ignore[import-untyped]
@@ -50,7 +52,6 @@ from sfumato.learners.federated.flower_client import (
     CONFIG,
     METRICS,
     Credential,
-    new_secret,
     proven_name,
     record_of,
 )
@@ -58,15 +59,14 @@ from sfumato.learners.federated.local_training import layers_from_bytes, layers_
 
 __all__ = ["GrpcGrid", "answer_server", "grpc_service"]
 
-_SERVICE, _JOIN = "sfumato.Federation", "Join"
+_METHOD = "/sfumato.Federation/Join"
 _FAILED = "the client's app failed; why is not told, since that may speak of its records."
 _ABSENT, _GONE = "it is not connected.", "its connection was closed before it answered."
 _BUSY = "it is still at work on an earlier message."
-# Connections of others that do not keep clients from connecting, until they are told to go.
-_STRANGERS = 16
+# Of all ways to compress messages the first alone, which is none.
+_UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
 _log = logging.getLogger(__name__)
 _Answer = tuple[Message, bytes | Error]
-
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
 _SOONEST, _LATEST = 0.05, 1.0
@@ -208,17 +208,16 @@ class _Connection:
         self.answers.put(None)
 
 
-class GrpcGrid:
+class GrpcGrid(grpc.GenericRpcHandler):  # type: ignore[misc]
     """The clients that have proven one of the names of ``secrets``: nodes 1, 2, … in the order of these.
 
-    Who proves nothing within ``patience`` seconds is disconnected. A client that is gone, and a node that
-    never was, answer at once that the node is unavailable. What cannot be read in a reply becomes an error in
-    a sentence.
+    ``address`` is that of the server. A client that is gone, and a node that never was, answer at once that
+    the node is unavailable. What cannot be read in a reply becomes an error in a sentence.
     """
 
-    def __init__(self, secrets: Mapping[str, str], patience: float) -> None:
+    def __init__(self, secrets: Mapping[str, str], address: str) -> None:
         self.names = dict(enumerate(secrets, 1))
-        self._secrets, self._patience = dict(secrets), patience
+        self._secrets, self._address = dict(secrets), address
         self._connected: dict[int, _Connection] = {}
         self._one = Lock()
 
@@ -232,22 +231,15 @@ class GrpcGrid:
         asking = list[Callable[[float], _Answer]]()
         for message in messages:
             message.metadata.__dict__["_message_id"] = uuid.uuid4().hex
-            question: bytes | Error
-            try:
-                question = question_of(message)
-            except BadInput as error:
-                question = Error(ErrorCode.UNKNOWN, str(error))
-            asking.append(partial(self._ask, message, question))
+            asking.append(partial(self._ask, message, question_of(message)))
         # Threads wait for clients, and no more: what Python 3.11 has for the headers of arrays fails now and
         # then in two threads at once (python/cpython#106905).
         return [reply_of(message, answer) for message, answer in gather(asking, timeout)]
 
-    def _ask(self, message: Message, question: bytes | Error, until: float) -> _Answer:
+    def _ask(self, message: Message, question: bytes, until: float) -> _Answer:
         """Return the answer of the client, or a reason why there is none."""
         with self._one:
             connection = self._connected.get(message.metadata.dst_node_id)
-        if isinstance(question, Error):
-            return message, question
         if connection is None:
             return message, Error(ErrorCode.NODE_UNAVAILABLE, _ABSENT)
         if not connection.busy.acquire(blocking=False):
@@ -259,21 +251,22 @@ class GrpcGrid:
         connection.busy.release()
         return message, answer
 
-    def join(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        """Serve one stream: ask who it is, then pass questions and answers on until it ends."""
-        challenge, in_time = new_secret(), Timer(self._patience, context.cancel)
-        in_time.start()
-        try:
-            yield challenge.encode()
-            said = json.loads(next(answers))
-        except Exception:  # it hung up, took too long, or sent other bytes
-            return
-        finally:
-            in_time.cancel()
+    def service(self, handler_call_details: Any) -> Any:
+        """Return what serves a call that proves a name, or None, which refuses it."""
+        given = dict(handler_call_details.invocation_metadata)
+        with self._one:
+            name = proven_name(given, self._address, self._secrets)
+            if handler_call_details.method != _METHOD or name is None:
+                return None
+            del self._secrets[name]
+        (node,) = (node for node, one in self.names.items() if one == name)
+        return grpc.stream_stream_rpc_method_handler(partial(self._serve, node))
+
+    def _serve(self, node: int, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Pass questions and answers of ``node`` on until its stream ends."""
         connection = _Connection()
-        node = self._admit(said, challenge, connection)
-        if node is None:
-            return
+        with self._one:
+            self._connected[node] = connection
         if not context.add_callback(partial(self._leave, node, connection)):
             self._leave(node, connection)
         for question in iter(connection.questions.get, None):
@@ -283,17 +276,6 @@ class GrpcGrid:
             except Exception:  # it hung up, or sent more than is read
                 return
 
-    def _admit(self, said: object, challenge: str, connection: _Connection) -> int | None:
-        """Return the node of the client that ``said`` proves to be; None where it proves to be none."""
-        with self._one:
-            name = proven_name(said, challenge, self._secrets) if isinstance(said, dict) else None
-            if name is None:
-                return None
-            del self._secrets[name]
-            (node,) = (node for node, one in self.names.items() if one == name)
-            self._connected[node] = connection
-            return node
-
     def _leave(self, node: int, connection: _Connection) -> None:
         with self._one:
             self._connected.pop(node, None)
@@ -301,23 +283,23 @@ class GrpcGrid:
 
 
 @contextmanager
-def grpc_service(secrets: Mapping[str, str], patience: float, longest: int) -> Iterator[tuple[str, GrpcGrid]]:
+def grpc_service(secrets: Mapping[str, str], longest: int) -> Iterator[tuple[str, GrpcGrid]]:
     """A service on a free port of this machine, without encryption: its address, and the grid of its clients.
 
-    ``secrets`` are those of the clients by name, who have ``patience`` seconds to prove their names. Messages
-    have at most ``longest`` bytes. Those that are made in the block are the server's.
+    ``secrets`` are those of the clients by name. Messages have at most ``longest`` bytes. Those that are made
+    in the block are the server's.
     """
-    grid = GrpcGrid(secrets, patience)
     # One process holds the port: no other one may listen on it too.
-    options = [*_lengths(longest), ("grpc.so_reuseport", 0)]
-    server = grpc.server(ThreadPoolExecutor(len(secrets) + _STRANGERS), options=options)
-    methods = {_JOIN: grpc.stream_stream_rpc_method_handler(grid.join)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, methods),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    options = [*_lengths(longest), _UNCOMPRESSED, ("grpc.so_reuseport", 0)]
+    # A thread for each client: who is none is refused without one.
+    server = grpc.server(ThreadPoolExecutor(len(secrets)), options=options)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    grid = GrpcGrid(secrets, address)
+    server.add_generic_rpc_handlers((grid,))
     server.start()
     try:
         with as_server():
-            yield f"127.0.0.1:{port}", grid
+            yield address, grid
     finally:
         server.stop(None).wait()
 
@@ -330,9 +312,9 @@ def answer_server(address: str, app: ClientApp, context: Context, credential: Cr
     """
     with grpc.insecure_channel(address, options=_lengths(-1)) as channel:
         answers = SimpleQueue[bytes | None]()
-        questions = channel.stream_stream(f"/{_SERVICE}/{_JOIN}")(iter(answers.get, None))
+        proof = tuple(credential.answer(address).items())
+        questions = channel.stream_stream(_METHOD)(iter(answers.get, None), metadata=proof)
         try:
-            answers.put(json.dumps(credential.answer(next(questions).decode())).encode())
             for question in questions:
                 answers.put(answer_of(app, context, question))
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import json
 import pickle
 import queue
 import threading
@@ -24,6 +23,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import federate, make_protection
+from sfumato.learners.federated.central_noise import CentralGaussian
 from sfumato.learners.federated.flower_client import (
     ARRAYS,
     CLIENT,
@@ -50,6 +50,10 @@ PATIENCE = 20.0
 SECRETS = {name: new_secret() for name in client_names(4)}
 # What a client that nobody of us wrote may send as an answer.
 NAN = layers_to_bytes({"error": None}, [np.full((2, 3), np.nan, np.float32), RECEIVED[1]])
+GOOD = layers_to_bytes({"error": None}, [array + np.float32(1.0) for array in RECEIVED])
+UNLIMITED = [("grpc.max_send_message_length", -1)]
+CLIP = 0.5
+CENTRAL = CentralGaussian(multiplier=1.0, clip=CLIP)
 
 
 class Service:
@@ -65,30 +69,29 @@ class Service:
         own = Context(run_id=0, node_id=0, node_config={}, state=RecordDict(), run_config={})
         return self._joined(lambda: answer_server(self.address, app, own, credential))
 
-    def connect_raw(self, answer, name="client-1") -> int:
-        """A client that sends ``answer`` whatever it is asked, or hangs up where that is None."""
+    def connect_raw(self, *answers, name="client-1") -> int:
+        """A client that sends ``answers`` to every question, or hangs up where there are none."""
+        proof = Credential(name, SECRETS[name]).answer(self.address)
+        return self._joined(lambda: self.talk(proof, *answers))
 
-        def proves(challenge):
-            return json.dumps(Credential(name, SECRETS[name]).answer(challenge)).encode()
-
-        return self._joined(lambda: self.talk(proves, answer))
-
-    def talk(self, says, answer=None):
-        """Connect, say ``says(challenge)``, and send ``answer`` to all questions; returns these."""
-        asked, sent = [], queue.SimpleQueue()
-        with grpc.insecure_channel(self.address) as channel, contextlib.suppress(grpc.RpcError):
-            for question in channel.stream_stream("/sfumato.Federation/Join")(iter(sent.get, None)):
-                if not asked:
-                    said = says(question.decode())
-                    if said is not None:
-                        sent.put(said)
-                elif answer is None:
-                    break
-                else:
-                    sent.put(answer)
-                asked.append(question)
-            sent.put(None)
-        return asked
+    def talk(self, metadata, *answers, compression=None):
+        """Connect with ``metadata``, and send ``answers`` to every question; returns questions and status."""
+        asked, sent, pairs = [], queue.SimpleQueue(), tuple(metadata.items())
+        with grpc.insecure_channel(self.address, options=UNLIMITED) as channel:
+            call = channel.stream_stream("/sfumato.Federation/Join")
+            questions = call(iter(sent.get, None), metadata=pairs, compression=compression)
+            try:
+                for question in questions:
+                    asked.append(question)
+                    if not answers:
+                        break
+                    for answer in answers:
+                        sent.put(answer)
+            except grpc.RpcError as error:
+                return asked, error.code()
+            finally:
+                sent.put(None)
+        return asked, None
 
     def _joined(self, work) -> int:
         before = set(self.grid.get_node_ids())
@@ -110,6 +113,10 @@ class Service:
         (reply,) = self.grid.send_and_receive([message or asking(node)], timeout=PATIENCE)
         assert reply.metadata.src_node_id == node
         return reply
+
+    def ask_all(self, *nodes):
+        replies = self.grid.send_and_receive([asking(node) for node in nodes], timeout=PATIENCE)
+        return sorted(replies, key=lambda reply: reply.metadata.src_node_id)
 
     def close(self):
         for thread in self._threads:
@@ -135,8 +142,8 @@ def serve(monkeypatch, caplog):
     made = []
     with contextlib.ExitStack() as held:
 
-        def started(patience=PATIENCE, longest=2**20):
-            made.append(Service(*held.enter_context(grpc_service(SECRETS, patience, longest))))
+        def started(longest=2**20):
+            made.append(Service(*held.enter_context(grpc_service(SECRETS, longest))))
             return made[-1]
 
         yield started
@@ -182,6 +189,14 @@ def plain(name, step=1.0) -> ClientApp:
 def run(service, names, **options):
     strategy = average(names, RECEIVED, NOTHING, known=service.grid.names, **{"rounds": 2, **options})
     return strategy(service.grid)
+
+
+def clips_moved(made, rounds):
+    """By how many clips the sums before the noise, which is the same, lie from those without client-1."""
+    clients = {name: Adds(float(name != "client-1")) for name in client_names(4)}
+    options = {"rounds": rounds, "central": CENTRAL, "randomness": Seeded(9)}
+    without = federate(clients, RECEIVED, NOTHING, **options)
+    return float(np.linalg.norm(flat_vector(made.arrays) - flat_vector(without.arrays))) * 4 / CLIP
 
 
 def test_layers_and_settings_come_back_as_they_went(service):
@@ -255,7 +270,8 @@ def test_an_app_that_fails_says_that_and_no_more_and_is_there_for_the_next_messa
 )
 def test_what_cannot_be_carried_is_not_sent(service, make, said):
     node = service.connect(answering(lambda message: pytest.fail("it was asked")))
-    assert said in service.ask(node, make(node)).error.reason
+    with pytest.raises(BadInput, match=said):
+        service.ask(node, make(node))
 
 
 @pytest.mark.parametrize(
@@ -278,20 +294,64 @@ def test_an_answer_that_cannot_be_read_is_refused_in_a_sentence(service, answer)
         layers_from_bytes(answer)
 
 
-def test_an_answer_that_is_too_long_ends_the_connection(serve):
+def test_an_answer_that_is_too_long_ends_the_connection_of_its_client_alone(serve):
     service = serve(longest=10_000)
     node = service.connect_raw(bytes(20_000))
-    assert service.ask(node).error.code == ErrorCode.NODE_UNAVAILABLE
+    stays = service.connect(plain("client-2"), "client-2")
+    lost, came = service.ask_all(node, stays)
+    assert lost.error.code == ErrorCode.NODE_UNAVAILABLE
+    assert not came.has_error()
+    assert service.grid.get_node_ids() == [stays]
+
+
+def test_messages_that_would_have_to_be_unpacked_are_not_taken(serve):
+    service = serve(longest=10_000)
+    proof = Credential("client-1", SECRETS["client-1"]).answer(service.address)
+    asked, status = service.talk(proof, bytes(10**7), compression=grpc.Compression.Gzip)
+    assert (asked, status) == ([], grpc.StatusCode.UNIMPLEMENTED)
     assert service.grid.get_node_ids() == []
 
 
+def test_a_client_that_answers_twice_moves_no_sum_by_more_than_its_clip(service):
+    """Its second answer stands where its own next one would, and nobody else's is read for it."""
+    far = layers_to_bytes({"error": None}, [array + 1e6 for array in RECEIVED])
+    service.connect_raw(GOOD, far, far)
+    for name in client_names(4)[1:]:
+        service.connect(plain(name), name)
+    made = run(service, client_names(4), rounds=1, central=CENTRAL, randomness=Seeded(9), timeout=PATIENCE)
+    assert made.refused == ()
+    assert clips_moved(made, 1) <= 1.0 + 1e-5
+    made = run(service, client_names(4), rounds=3, central=CENTRAL, randomness=Seeded(9), timeout=PATIENCE)
+    assert made.refused == ()
+    assert clips_moved(made, 3) <= 3.0 + 1e-5
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [(), (b"junk",), (bytes(2**21),), (NAN,), (GOOD, GOOD), None],
+    ids=["hangs up", "junk", "too long", "NaN", "twice", "never"],
+)
+def test_whatever_one_client_does_moves_a_central_sum_by_its_own_clip_alone(service, answers):
+    silent = threading.Event()
+    if answers is None:
+        service.connect(answering(lambda message: silent.wait(PATIENCE)))
+    else:
+        service.connect_raw(*answers)
+    for name in client_names(4)[1:]:
+        service.connect(plain(name), name)
+    made = run(service, client_names(4), rounds=2, central=CENTRAL, randomness=Seeded(9), timeout=1.5)
+    silent.set()
+    assert (made.rounds, made.stopped) == (2, None)
+    assert {item.client for item in made.refused} <= {"client-1"}
+    assert clips_moved(made, 2) <= 2.0 + 1e-5
+
+
 def test_a_client_that_hangs_up_while_it_is_asked_is_missed_at_once(service):
-    gone = service.connect_raw(None)
+    gone = service.connect_raw()
     stays = service.connect(plain("client-2"), "client-2")
     begun = time.monotonic()
-    replies = service.grid.send_and_receive([asking(gone), asking(stays)], timeout=PATIENCE)
+    lost, came = service.ask_all(gone, stays)
     assert time.monotonic() - begun < 5.0
-    lost, came = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
     assert lost.error == Error(ErrorCode.NODE_UNAVAILABLE, "its connection was closed before it answered.")
     assert not came.has_error()
     assert service.grid.get_node_ids() == [stays]
@@ -335,9 +395,9 @@ def test_over_grpc_and_in_one_process_rounds_agree_bit_by_bit(service, name):
 
 def test_a_run_goes_on_without_those_it_cannot_use(service):
     service.connect(plain("client-1"), "client-1")
-    service.connect_raw(b"junk", "client-2")
-    service.connect_raw(NAN, "client-3")
-    service.connect_raw(None, "client-4")
+    service.connect_raw(b"junk", name="client-2")
+    service.connect_raw(NAN, name="client-3")
+    service.connect_raw(name="client-4")
     done = run(service, client_names(4))
     assert done.rounds == 2
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
@@ -362,55 +422,57 @@ def test_who_proves_a_name_is_the_node_of_that_name(service):
 @pytest.mark.parametrize(
     "said",
     [
-        lambda challenge: None,
-        lambda challenge: {},
-        lambda challenge: [NAME],
-        lambda challenge: {NAME: "client-1", "sfumato-proof": ""},
-        lambda challenge: {NAME: "client-1", "sfumato-proof": challenge},
-        lambda challenge: {NAME: "client-1", "sfumato-proof": "ä"},
-        lambda challenge: {NAME: "client-1", "sfumato-proof": 1.5},
-        lambda challenge: {NAME: 1, "sfumato-proof": "x"},
-        lambda challenge: Credential("client-9", new_secret()).answer(challenge),
-        lambda challenge: Credential("client-1", new_secret()).answer(challenge),
-        # The secret of one client proves no other name, and what was proven once proves nothing again.
-        lambda challenge: {**Credential("client-2", SECRETS["client-2"]).answer(challenge), NAME: "client-1"},
-        lambda challenge: Credential("client-1", SECRETS["client-1"]).answer(challenge[:-1]),
+        lambda address: {},
+        lambda address: {NAME: "client-1"},
+        lambda address: {NAME: "client-1", "sfumato-proof": ""},
+        lambda address: {NAME: "client-1", "sfumato-proof": address},
+        lambda address: {NAME: "client-1", "sfumato-proof": SECRETS["client-1"]},
+        lambda address: Credential("client-9", new_secret()).answer(address),
+        lambda address: Credential("client-1", new_secret()).answer(address),
+        # The secret of one client proves no other name, and a proof for another server proves nothing here.
+        lambda address: {**Credential("client-2", SECRETS["client-2"]).answer(address), NAME: "client-1"},
+        lambda address: Credential("client-1", SECRETS["client-1"]).answer(address[:-1]),
     ],
 )
-def test_a_stranger_is_dropped_and_never_asked_to_train(service, said):
+def test_a_stranger_is_refused_and_never_asked_to_train(service, said):
     """It was the first to connect; nothing waits for it, and nothing of it is used."""
-    asked = service.talk(lambda challenge: json.dumps(said(challenge)).encode(), NAN)
+    asked, status = service.talk(said(service.address), NAN)
     for name in ("client-1", "client-2"):
         service.connect(plain(name), name)
     done = run(service, client_names(2))
     assert (done.rounds, done.refused) == (2, ())
     assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
-    assert len(asked) == 1  # for its name
+    assert (asked, status) == ([], grpc.StatusCode.UNIMPLEMENTED)
 
 
-def test_bytes_that_are_no_answer_are_dropped_and_challenges_are_new(service):
-    asked = [*service.talk(lambda challenge: b"\xff"), *service.talk(lambda challenge: b"{")]
-    assert len(set(asked)) == 2
-    assert service.grid.get_node_ids() == []
-    assert SECRETS["client-1"] not in repr(Credential("client-1", SECRETS["client-1"]))
+def test_strangers_that_hold_calls_open_keep_no_client_out(service):
+    """More of them than there are threads, and none of them ever says anything or hangs up."""
+    with contextlib.ExitStack() as held:
+        for _ in range(100):
+            channel = held.enter_context(grpc.insecure_channel(service.address))
+            channel.stream_stream("/sfumato.Federation/Join")(iter(queue.SimpleQueue().get, None))
+        for name in client_names(4):
+            service.connect(plain(name), name)
+        assert run(service, client_names(4)).refused == ()
 
 
-def test_a_name_is_proven_by_one_connection(service):
+def test_other_methods_are_refused_and_use_no_name_up(service):
+    proof = tuple(Credential("client-1", SECRETS["client-1"]).answer(service.address).items())
+    with grpc.insecure_channel(service.address) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/sfumato.Federation/Leave")(b"", metadata=proof)
+    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert service.connect(plain("client-1")) == 1
+
+
+def test_a_name_is_proven_by_one_call_and_secrets_are_not_shown(service):
     node = service.connect(plain("client-1"))
-    proof = service.talk(
-        lambda challenge: json.dumps(Credential("client-1", SECRETS["client-1"]).answer(challenge)).encode()
-    )
-    assert len(proof) == 1
+    credential = Credential("client-1", SECRETS["client-1"])
+    assert service.talk(credential.answer(service.address)) == ([], grpc.StatusCode.UNIMPLEMENTED)
     assert service.grid.get_node_ids() == [node]
     assert flat_vector(service.ask(node).content[ARRAYS].to_numpy_ndarrays()) == pytest.approx(
         flat_vector(RECEIVED) + 1.0
     )
-
-
-def test_who_says_nothing_is_dropped_after_a_while(serve):
-    service = serve(patience=0.2)
-    assert len(service.talk(lambda challenge: None)) == 1
-    assert service.grid.get_node_ids() == []
+    assert SECRETS["client-1"] not in repr(credential)
 
 
 def test_a_client_that_dies_in_the_first_round_is_named(service):
