@@ -13,7 +13,7 @@ has missed its heartbeats for a minute, and the others go on. The server hands o
 **gRPC.** The server is in this process. Each client is ``python -m sfumato.release.federation_processes
 FILE``, which connects to it and answers until it is ended. FILE holds JSON: ``server``, the address to
 connect to; ``secret``; ``federation``, the terms of the run; ``place``, where the client stands, as the
-configuration of a SuperNode would say it. Who connects without a secret is no client (``grpc_grid``). A
+configuration of a SuperNode would say it. Who connects without a secret is no client (``grpc_clients``). A
 client whose process dies is noticed when its connection closes, which is at once.
 """
 

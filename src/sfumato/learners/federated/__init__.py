@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_client import refused_message as refused_message
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
-    from sfumato.learners.federated.grpc_grid import GrpcGrid as GrpcGrid
-    from sfumato.learners.federated.grpc_grid import answer_server as answer_server
-    from sfumato.learners.federated.grpc_grid import grpc_service as grpc_service
+    from sfumato.learners.federated.grpc_clients import GrpcGrid as GrpcGrid
+    from sfumato.learners.federated.grpc_clients import answer_server as answer_server
+    from sfumato.learners.federated.grpc_clients import grpc_service as grpc_service
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
@@ -92,9 +92,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refused_message": "flower_client",
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
-            "GrpcGrid": "grpc_grid",
-            "answer_server": "grpc_grid",
-            "grpc_service": "grpc_grid",
+            "GrpcGrid": "grpc_clients",
+            "answer_server": "grpc_clients",
+            "grpc_service": "grpc_clients",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
             "initial_parameters": "local_training",

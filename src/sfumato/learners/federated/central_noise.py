@@ -16,11 +16,11 @@ by the deadline, and for every reply that is refused: an error, other shapes, Na
 be decoded, no proof of the name. Changing aⱼ changes one summand, since
 
 - the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
-  waits for each client (``grpc_grid``): neither when others answer nor how long their
+  waits for each client (``grpc_clients``): neither when others answer nor how long their
   replies take to read moves it;
 - each reply is read by itself (``flower_server``), and whatever goes wrong there is zero for that client
   alone;
-- names are assigned by the server or proven by a secret (``grpc_grid``), and a name counts once; a reply
+- names are assigned by the server or proven by a secret (``grpc_clients``), and a name counts once; a reply
   counts for the node that was sent the message which it names, whose number nobody else knows, and only the
   first of each node: no client takes the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked

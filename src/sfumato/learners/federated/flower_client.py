@@ -174,7 +174,7 @@ class PrivacyMod:
     """Clips and perturbs the parameters in a reply by ``protection`` before they leave the client.
 
     ``name`` is the client's public name, which ``secret`` proves to a server that sends a challenge (see
-    ``grpc_grid``). ``pay(round, guarantee)`` raises
+    ``grpc_clients``). ``pay(round, guarantee)`` raises
     :class:`~sfumato.learners.federated.rounds.OutOfBudget` where the client's budget does not admit the
     round, which is then answered with an error and no training; so is one that cannot be paid for any other
     reason, of which the client's own log tells. ``rounds`` is how many rounds were agreed to, and ``answers``

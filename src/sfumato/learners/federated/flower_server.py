@@ -36,7 +36,7 @@ from sfumato.learners.federated.flower_client import (
     proven_name,
     record_of,
 )
-from sfumato.learners.federated.grpc_grid import GrpcGrid, exchange
+from sfumato.learners.federated.grpc_clients import GrpcGrid, exchange
 from sfumato.learners.federated.local_training import Arrays, check_reply
 from sfumato.learners.federated.rounds import Clients, Federated, OutOfBudget, Refused, Replies
 

@@ -38,7 +38,7 @@ from sfumato.learners.federated.flower_client import (
     new_secret,
     record_of,
 )
-from sfumato.learners.federated.grpc_grid import answer_server, as_server, grpc_service
+from sfumato.learners.federated.grpc_clients import answer_server, as_server, grpc_service
 from sfumato.learners.federated.local_training import flat_vector, layers_from_bytes, layers_to_bytes
 from sfumato.learners.federated.rounds import OutOfBudget, client_names
 from sfumato.noise import Seeded

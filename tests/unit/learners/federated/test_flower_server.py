@@ -25,7 +25,7 @@ from sfumato.learners.federated.flower_client import (
     make_client_app,
     new_secret,
 )
-from sfumato.learners.federated.grpc_grid import exchange
+from sfumato.learners.federated.grpc_clients import exchange
 from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.rounds import client_names
 from sfumato.noise import Seeded
