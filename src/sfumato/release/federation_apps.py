@@ -29,6 +29,7 @@ from sfumato.io import write_whole
 from sfumato.learners.federated import (
     Arrays,
     Federated,
+    FlowerClients,
     LocalTraining,
     PrivacyMod,
     layers_from_bytes,
@@ -205,7 +206,7 @@ def _serve(context: Context, grid: Grid) -> Federated:
         keep=lambda made: hand_over(folder, made, waiting.patience),
         noise=None if own is None else server_noise(own),
     )
-    return run.serve(grid, secrets=secrets)
+    return run.federate(FlowerClients(grid, terms.names, secrets=secrets, **run.remote()))
 
 
 def server_noise(secret: str) -> Keyed:

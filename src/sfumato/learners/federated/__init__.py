@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_client import refused_message as refused_message
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
     from sfumato.learners.federated.flower_server import make_server_app as make_server_app
-    from sfumato.learners.federated.grpc_clients import GrpcGrid as GrpcGrid
+    from sfumato.learners.federated.grpc_clients import GrpcClients as GrpcClients
     from sfumato.learners.federated.grpc_clients import answer_server as answer_server
-    from sfumato.learners.federated.grpc_clients import grpc_service as grpc_service
+    from sfumato.learners.federated.grpc_clients import serve_clients as serve_clients
     from sfumato.learners.federated.local_training import Arrays as Arrays
     from sfumato.learners.federated.local_training import LocalTraining as LocalTraining
     from sfumato.learners.federated.local_training import initial_parameters as initial_parameters
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.rounds import FederatedClassifier as FederatedClassifier
     from sfumato.learners.federated.rounds import OutOfBudget as OutOfBudget
     from sfumato.learners.federated.rounds import Refused as Refused
+    from sfumato.learners.federated.rounds import RemoteClients as RemoteClients
     from sfumato.learners.federated.rounds import client_names as client_names
     from sfumato.learners.federated.rounds import federate as federate
     from sfumato.learners.federated.rounds import require_flower as require_flower
@@ -51,18 +52,18 @@ __all__ = [
     "Federated",
     "FederatedClassifier",
     "FlowerClients",
-    "GrpcGrid",
+    "GrpcClients",
     "LocalTraining",
     "OutOfBudget",
     "PrivacyMod",
     "Protection",
     "Refused",
+    "RemoteClients",
     "TensorPaper",
     "answer_server",
     "calibrate",
     "client_names",
     "federate",
-    "grpc_service",
     "initial_parameters",
     "layers_from_bytes",
     "layers_to_bytes",
@@ -76,6 +77,7 @@ __all__ = [
     "refused_message",
     "require_flower",
     "round_guarantee",
+    "serve_clients",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
@@ -92,9 +94,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refused_message": "flower_client",
             "FlowerClients": "flower_server",
             "make_server_app": "flower_server",
-            "GrpcGrid": "grpc_clients",
+            "GrpcClients": "grpc_clients",
             "answer_server": "grpc_clients",
-            "grpc_service": "grpc_clients",
+            "serve_clients": "grpc_clients",
             "Arrays": "local_training",
             "LocalTraining": "local_training",
             "initial_parameters": "local_training",
@@ -112,6 +114,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "FederatedClassifier": "rounds",
             "OutOfBudget": "rounds",
             "Refused": "rounds",
+            "RemoteClients": "rounds",
             "client_names": "rounds",
             "federate": "rounds",
             "require_flower": "rounds",

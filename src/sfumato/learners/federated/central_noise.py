@@ -16,10 +16,10 @@ by the deadline, and for every reply that is refused: an error, other shapes, Na
 be decoded, no proof of the name. Changing aⱼ changes one summand, since
 
 - the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
-  waits for each client (``grpc_clients``): neither when others answer nor how long their
-  replies take to read moves it;
-- each reply is read by itself (``flower_server``), and whatever goes wrong there is zero for that client
-  alone;
+  waits for each client (``gather`` in ``rounds``): neither when others answer nor how long their replies
+  take to read moves it;
+- each reply is read by itself (``Replies.take`` in ``rounds``), and whatever goes wrong there is zero for
+  that client alone;
 - names are assigned by the server or proven by a secret (``grpc_clients``), and a name counts once; a reply
   counts for the node that was sent the message which it names, whose number nobody else knows, and only the
   first of each node: no client takes the place of another;

@@ -44,7 +44,7 @@ from flwr.common.constant import ErrorCode
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, shapes_of
 from sfumato.learners.federated.protections import Protection, randomness_of
-from sfumato.learners.federated.rounds import Client, OutOfBudget, Pay
+from sfumato.learners.federated.rounds import OUT_OF_BUDGET, Client, OutOfBudget, Pay
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Credential", "PrivacyMod", "make_client_app", "new_secret", "refused_message"]
 
-#: How the reason of an error begins where a client's budget is spent.
-OUT_OF_BUDGET = "out of budget: "
 #: Names of records in a message, and of entries in them; those of Flower's own strategies where they exist.
 ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "sfumato-client"
 ROUND, ROUNDS, NAME = "server-round", "sfumato-rounds", "name"
@@ -100,7 +98,7 @@ def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str
     if not isinstance(name, str) or secret is None or not isinstance(proof, str):
         return None
     expected = Credential(name, secret).answer(challenge)[_PROOF]
-    return name if hmac.compare_digest(proof.encode(), expected.encode()) else None
+    return name if hmac.compare_digest(proof.encode(errors="replace"), expected.encode()) else None
 
 
 def numbers_of(record: ArrayRecord) -> list[np.ndarray[Any, Any]]:
