@@ -63,7 +63,7 @@ is every round's privacy curve. Whatever the search does, what it returns was ch
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -73,7 +73,13 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, Shapes, as_layers, flat_vector, size_of
-from sfumato.learners.federated.protections import CLIENT, TensorPaper, Vector, make_protection
+from sfumato.learners.federated.protections import (
+    CLIENT,
+    RoundMechanism,
+    TensorPaper,
+    Vector,
+    make_protection,
+)
 from sfumato.mechanisms import known_neighbours, positive, shown
 from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import DELTA, FEDERATED, Claim, Guarantee, Neighbours
@@ -131,10 +137,8 @@ def calibrate(
     return low
 
 
-class Central(ABC):
-    """A trusted server's mechanism on the replies of one round; every parameter of it is public."""
-
-    name: str
+class Central(RoundMechanism):
+    """A trusted server's mechanism on the replies of one round."""
 
     @abstractmethod
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
@@ -149,14 +153,6 @@ class Central(ABC):
         self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
     ) -> Vector:
         """Return the parameters after the round, drawn from the sum ``total``."""
-
-    @abstractmethod
-    def claim(self) -> Claim | None:
-        """Return the authors' claim about one round, or None."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return every parameter that is given as a JSON value."""
 
     def combined(
         self,

@@ -42,7 +42,7 @@ from sfumato.learners.federated.local_training import (
     shapes_of,
 )
 from sfumato.learners.federated.protections import CLIENT, Protection, randomness_of
-from sfumato.learners.learner import Floats, Learner, Report, checked_features
+from sfumato.learners.learner import Floats, Learner, Report, checked_features, whole_number
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
@@ -400,8 +400,7 @@ def federate(
     without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
     for. With ``central`` nothing that clients do ends the run.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
+    whole_number("rounds", rounds)
     if not isinstance(clients, Clients):
         if not isinstance(clients, Mapping):
             clients = dict(zip(client_names(len(clients)), clients, strict=True))
