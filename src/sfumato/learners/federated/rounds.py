@@ -77,6 +77,7 @@ SERVER = "server"
 BEFORE = "stopped before round "
 #: How the reason of an error begins where a client's budget is spent.
 OUT_OF_BUDGET = "out of budget: "
+_LONGEST_REASON = 500
 _POLL = 0.1
 _Found = TypeVar("_Found")
 _log = logging.getLogger(__name__)
@@ -301,10 +302,15 @@ class RemoteClients(Clients):
                 time.sleep(_POLL)
 
     def raise_error(self, name: str, reason: str) -> NoReturn:
-        """Raise the error that ``name`` answered with: a spent budget, where clients pay, or any other."""
-        if not self.central and reason.startswith(OUT_OF_BUDGET):
-            raise OutOfBudget(reason.removeprefix(OUT_OF_BUDGET))
-        raise BadInput(f"{name} answered with an error: {reason.splitlines()[0] if reason else 'none'}")
+        """Raise the error that ``name`` answered with: a spent budget, where clients pay, or any other.
+
+        Of its reason, which the client wrote and statements may repeat, one short printable line is kept.
+        """
+        line = reason.splitlines()[0] if reason else "none"
+        said = "".join(filter(str.isprintable, line))[:_LONGEST_REASON]
+        if not self.central and said.startswith(OUT_OF_BUDGET):
+            raise OutOfBudget(said.removeprefix(OUT_OF_BUDGET))
+        raise BadInput(f"{name} answered with an error: {said}")
 
 
 def gather(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:

@@ -249,6 +249,17 @@ def test_an_app_that_fails_says_that_and_no_more_and_is_there_for_the_next_round
     assert service.ask(2).usable
 
 
+@pytest.mark.parametrize("begins", ["", "out of budget: "])
+def test_of_a_reason_that_a_client_gives_one_short_printable_line_is_kept(serve, begins):
+    service = serve(1)
+    service.connect_raw(layers_to_bytes({"error": f"{begins}\x1b[2J{'x' * 10**5}\nsecond"}, []))
+    made = run(service)
+    said = made.stopped if begins else made.refused[0].why
+    assert said.isprintable()
+    assert "second" not in said
+    assert 400 < len(said) < 600
+
+
 @pytest.mark.parametrize(
     "answer",
     [
