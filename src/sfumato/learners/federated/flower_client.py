@@ -22,9 +22,10 @@ message holds, when the round is asked for again.
 is no part of what is proven. Whether and when a client answers at all is seen by the server.
 
 **Names.** A name is proven by a secret, or assigned by the server, and never taken on trust. A client that
-could choose its name could take another one's place in a sum. So the server sends a challenge that it has
-never used, and a client answers with its name and an HMAC-SHA-256 of both under the secret of that name,
-which is never sent. Nobody else can prove that name, and a proof holds for one challenge.
+could choose its name could take another one's place in a sum. So a client answers a challenge with its name
+and an HMAC-SHA-256 of both under the secret of that name, which is never sent. Nobody else can prove that
+name, and a proof holds for one challenge: one that the server has never used in each message of Flower, the
+address of the server over gRPC, where a name is given once.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class PrivacyMod:
     """Clips and perturbs the parameters in a reply by ``protection`` before they leave the client.
 
     ``name`` is the client's public name, which ``secret`` proves to a server that sends a challenge (see
-    ``grpc_clients``). ``pay(round, guarantee)`` raises
+    ``flower_server``). ``pay(round, guarantee)`` raises
     :class:`~sfumato.learners.federated.rounds.OutOfBudget` where the client's budget does not admit the
     round, which is then answered with an error and no training; so is one that cannot be paid for any other
     reason, of which the client's own log tells. ``rounds`` is how many rounds were agreed to, and ``answers``

@@ -5,7 +5,7 @@ replies of another shape or with NaN are refused, each in a sentence, and not us
 (or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
 next round. A training that raises an exception counts as one that learned nothing: whether a round is
 finished must not depend on a client's records. Clients train in this process, or answer over Flower
-(``flower_server``).
+(``flower_server``) or gRPC (``grpc_clients``), each by the same public deadline.
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -399,8 +399,7 @@ def federate(
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
-    ``clients`` in this process, by name or in order (then they are called client-1, …), or those of
-    ``flower_server``. With ``central`` noise is added at the server and ``protection`` is usually none.
+    ``clients`` in this process, by name or in order (then they are called client-1, …), or remote ones. With ``central`` noise is added at the server and ``protection`` is usually none.
     ``pay`` pays for all clients, before anything of the round is drawn. ``each_round`` is given the
     state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
     without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
