@@ -20,10 +20,10 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   take to read moves it;
 - each reply is read by itself (``Replies.take`` in ``rounds``), and whatever goes wrong there is zero for
   that client alone;
-- names are assigned by the server or proven by a secret (``Credential``), and a name counts once. Over gRPC an
-  answer counts for the name of its stream; over Flower a reply counts for the node that was sent the message
-  which it names, whose number nobody else knows, and only the first of each node: no client takes the place
-  of another;
+- names are assigned by the server or proven by a secret (``Credential``), and a name counts once. Over gRPC
+  an answer counts for the name of its stream; over Flower a reply counts for the node that was sent the
+  message which it names, whose number nobody else knows, and only the first of each node: no client takes
+  the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
   again after a round that it missed;
 - a run begins once K nodes were there, or after a public number of seconds without those that are missing.

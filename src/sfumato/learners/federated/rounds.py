@@ -399,7 +399,8 @@ def federate(
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
-    ``clients`` in this process, by name or in order (then they are called client-1, …), or remote ones. With ``central`` noise is added at the server and ``protection`` is usually none.
+    ``clients`` in this process, by name or in order (then they are called client-1, …), or remote ones.
+    With ``central`` noise is added at the server and ``protection`` is usually none.
     ``pay`` pays for all clients, before anything of the round is drawn. ``each_round`` is given the
     state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
     without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
