@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from sfumato.learners.federated import (
     layers_to_bytes,
 )
 from sfumato.noise import Keyed, Randomness
-from sfumato.privacy import Guarantee
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
 from sfumato.release.path import Report
@@ -90,10 +90,6 @@ class FederatedRun:
             place["checkpoint"] = str(self.folder / name)
         return place
 
-    def pay_for_all(self, number: int, guarantee: Guarantee) -> None:
-        """Spend one round of every client."""
-        self.budgets.pay_all(self.terms.names, number, guarantee)
-
     def remote(self, **options: Any) -> dict[str, Any]:
         """Return the options of clients in other processes, and further ones."""
         terms = self.terms
@@ -112,7 +108,7 @@ class FederatedRun:
             terms.protection(),
             rounds=terms.rounds,
             central=terms.at_server(),
-            pay=self.pay_for_all if pays else None,
+            pay=partial(self.budgets.pay_all, terms.names) if pays else None,
             randomness=terms.randomness or self.noise,
             begun=self.begun,
             **{"each_round": self.keep} | options,
@@ -178,9 +174,10 @@ def _rounds(run: FederatedRun) -> Federated:
 
 def _simulation(run: FederatedRun) -> Federated:
     keep_ray_private()  # before Flower imports Ray
+    from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from sfumato.learners.federated import FlowerClients, make_server_app, new_secret
+    from sfumato.learners.federated import FlowerClients, new_secret
     from sfumato.release.federation_apps import app_of_clients
 
     made: list[Federated] = []
@@ -197,17 +194,19 @@ def _simulation(run: FederatedRun) -> Federated:
             run.keep(state)
             report(f"round {state.rounds} of {terms.rounds}", state.rounds / terms.rounds)
 
-        def serve(context: Context, grid: Grid) -> Federated:
+        server = ServerApp()
+
+        @server.main()
+        def serve(grid: Grid, context: Context) -> None:
             # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
             found = FlowerClients(grid, terms.names, secrets=secrets, **run.remote(timeout=None))
-            return run.federate(found, each_round=kept)
+            try:
+                made.append(run.federate(found, each_round=kept))
+            except SfumatoError as error:
+                failed.append(error)
+                raise
 
         report("starting Ray", None)
-        server = make_server_app(
-            serve,
-            lambda context, result: made.append(result),
-            lambda context, error: failed.append(error),
-        )
         try:
             run_simulation(
                 server,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sfumato.learners.federated.flower_client import new_secret as new_secret
     from sfumato.learners.federated.flower_client import refused_message as refused_message
     from sfumato.learners.federated.flower_server import FlowerClients as FlowerClients
-    from sfumato.learners.federated.flower_server import make_server_app as make_server_app
     from sfumato.learners.federated.grpc_clients import GrpcClients as GrpcClients
     from sfumato.learners.federated.grpc_clients import answer_server as answer_server
     from sfumato.learners.federated.grpc_clients import serve_clients as serve_clients
@@ -70,7 +69,6 @@ __all__ = [
     "make_central",
     "make_client_app",
     "make_protection",
-    "make_server_app",
     "new_secret",
     "protection_name",
     "put_parameters",
@@ -93,7 +91,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "new_secret": "flower_client",
             "refused_message": "flower_client",
             "FlowerClients": "flower_server",
-            "make_server_app": "flower_server",
             "GrpcClients": "grpc_clients",
             "answer_server": "grpc_clients",
             "serve_clients": "grpc_clients",

@@ -1,4 +1,4 @@
-"""Clients that answer over Flower, and the Flower app of the server.
+"""Clients that answer over Flower.
 
 Each reply is read by itself: one of another shape, with NaN, too long, without a proof of its name, that
 cannot be read or with an error is refused in a sentence and not used, and changes nothing for the others. A
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from logging import WARNING
 from typing import Any
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import Grid
 from flwr.supercore import log
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import BadInput
 from sfumato.learners.federated.flower_client import (
     ARRAYS,
     CHALLENGE,
@@ -38,9 +38,9 @@ from sfumato.learners.federated.flower_client import (
     record_of,
 )
 from sfumato.learners.federated.local_training import Arrays, check_reply
-from sfumato.learners.federated.rounds import Federated, RemoteClients, Replies, gather
+from sfumato.learners.federated.rounds import RemoteClients, Replies, gather
 
-__all__ = ["FlowerClients", "make_server_app"]
+__all__ = ["FlowerClients"]
 
 # Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
 _SOONEST, _LATEST = 0.05, 1.0
@@ -193,27 +193,3 @@ def _gone(reply: Message) -> bool:
     """Return whether Flower says that the node is no longer there, or lost the message."""
     lost = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
     return bool(reply.has_error() and reply.error.code in lost)
-
-
-def make_server_app(
-    run: Callable[[Context, Grid], Federated],
-    finished: Callable[[Context, Federated], None],
-    failed: Callable[[Context, SfumatoError], None] | None = None,
-) -> ServerApp:
-    """Return a ``ServerApp`` that makes ``run(context, grid)``, and hands the result over to ``finished``.
-
-    ``failed`` is told of an error that has a sentence for people before it is raised.
-    """
-    app = ServerApp()
-
-    @app.main()
-    def main(grid: Grid, context: Context) -> None:
-        try:
-            made = run(context, grid)
-        except SfumatoError as error:
-            if failed is not None:
-                failed(context, error)
-            raise
-        finished(context, made)
-
-    return app
