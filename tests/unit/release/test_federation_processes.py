@@ -112,10 +112,11 @@ def test_a_run_whose_clients_all_end_ends_too(shares, started):
 
 def test_with_noise_at_the_server_the_end_of_all_clients_does_not_end_a_run():
     """Otherwise the last one of them would decide whether there is a model."""
-    ended = SimpleNamespace(get_node_ids=list)
+    ended = SimpleNamespace(present=list, names=["client-1", "client-2"], central=False)
     with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
-        federation_processes._check(ended, TERMS)
-    federation_processes._check(ended, replace(TERMS, central=True))
+        federation_processes._check(ended)
+    ended.central = True
+    federation_processes._check(ended)
 
 
 def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
