@@ -353,8 +353,10 @@ class RepeatedReports(UpdateNoise):
         return max(1, math.ceil(self.epsilon / self.each))
 
     def parameters(self) -> dict[str, Any]:
-        """Return all parameters, and the number of reports."""
-        return super().parameters() | {"each": self.each, "reports": self.count}
+        """Return all parameters but neighbours, which are always replace, and the number of reports."""
+        plain = super().parameters() | {"each": self.each, "reports": self.count}
+        del plain["neighbours"]
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True)
