@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message
-from flwr.serverapp import Grid
+from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
 from sfumato.learners.federated import (
@@ -31,7 +31,6 @@ from sfumato.learners.federated import (
     PrivacyMod,
     federate,
     make_client_app,
-    make_server_app,
 )
 from sfumato.ledger import Ledger
 from sfumato.release import ClientBudgets, Federation
@@ -106,16 +105,19 @@ def _times(file: Path) -> list[float]:
             for name in terms.names:
                 ledger.open(f"mnist/{name}", EPSILON, DELTA, "client")
 
-        def serve(context: Context, grid: Grid) -> Federated:
-            return federate(
+        server = ServerApp()
+
+        @server.main()
+        def serve(grid: Grid, context: Context) -> None:
+            done = federate(
                 FlowerClients(grid, terms.names, rounds=terms.rounds, timeout=None),
                 terms.initial,
                 terms.protection(),
                 rounds=terms.rounds,
                 each_round=lambda state: ends.append(time.perf_counter()),
             )
+            made.append(done)
 
-        server = make_server_app(serve, lambda context, result: made.append(result))
         logging.getLogger("flwr").setLevel(logging.ERROR)
         run_simulation(
             server,

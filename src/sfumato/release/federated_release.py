@@ -153,8 +153,7 @@ class Federating:
         return (*said, *(("reproducible run: not for release",) if terms.noise_seed is not None else ()))
 
     def _parameters(self) -> dict[str, Any]:
-        terms, server = self.terms, self.terms.at_server()
-        drawn = terms.protection().parameters() if server is None else server.parameters()
+        terms = self.terms
         plain = {
             "method": METHOD,
             "clients": terms.clients,
@@ -166,7 +165,7 @@ class Federating:
             "rate": terms.rate,
             "seed": terms.seed,
             "noise_at": "server" if terms.central else "clients",
-            "round": drawn,
+            "round": (terms.at_server() or terms.protection()).parameters(),
             "shape": list(self.inputs.shape),
             "classes": terms.classes,
             "sfumato": sfumato.__version__,

@@ -209,8 +209,7 @@ class Federation:
 
     def claim(self) -> Claim | None:
         """What the authors say of one round."""
-        server = self.at_server()
-        return self.protection().claim() if server is None else server.claim()
+        return (self.at_server() or self.protection()).claim()
 
     def digest(self) -> str:
         """What tells these terms from all others; an owner agrees to terms by it."""

@@ -29,12 +29,12 @@ from sfumato.io import write_whole
 from sfumato.learners.federated import (
     Arrays,
     Federated,
+    FlowerClients,
     LocalTraining,
     PrivacyMod,
     layers_from_bytes,
     layers_to_bytes,
     make_client_app,
-    make_server_app,
     refused_message,
 )
 from sfumato.noise import Keyed, Randomness
@@ -185,12 +185,9 @@ def read_state(file: Path, terms: Federation) -> Federated | None:
     return None
 
 
-def _result(context: Context) -> Path:
-    return Path(str(context.run_config["result"]))
-
-
-def _serve(context: Context, grid: Grid) -> Federated:
-    config, folder = context.run_config, _result(context)
+def _serve(context: Context, grid: Grid, folder: Path) -> Federated:
+    """Run the rounds of the configuration; states are handed over in ``folder``."""
+    config = context.run_config
     terms, secrets = terms_in(str(config[TERMS])), _secrets(str(config.get("secrets", "")))
     own = secrets.pop(SERVER, None)
     waiting = Waiting(*(float(config[key]) for key in ("patience", "timeout")))
@@ -204,7 +201,7 @@ def _serve(context: Context, grid: Grid) -> Federated:
         keep=lambda made: hand_over(folder, made, waiting.patience),
         noise=None if own is None else server_noise(own),
     )
-    return run.serve(grid, secrets=secrets)
+    return run.federate(FlowerClients(grid, terms.names, secrets=secrets, **run.remote()))
 
 
 def server_noise(secret: str) -> Keyed:
@@ -224,8 +221,14 @@ def _secrets(file: str) -> dict[str, str]:
 client_app: ClientApp = app_of_clients(
     lambda context: str(context.run_config[TERMS]), lambda context: context.node_config
 )
-server_app: ServerApp = make_server_app(
-    _serve,
-    lambda context, made: write_whole(_result(context) / "end", pack_state(made)),
-    lambda context, error: write_whole(_result(context) / "error", str(error).encode("utf-8")),
-)
+server_app = ServerApp()
+
+
+@server_app.main()
+def _main(grid: Grid, context: Context) -> None:
+    folder = Path(str(context.run_config["result"]))
+    try:
+        write_whole(folder / "end", pack_state(_serve(context, grid, folder)))
+    except SfumatoError as error:
+        write_whole(folder / "error", str(error).encode("utf-8"))
+        raise

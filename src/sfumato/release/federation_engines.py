@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from sfumato.learners.federated import (
     layers_to_bytes,
 )
 from sfumato.noise import Keyed, Randomness
-from sfumato.privacy import Guarantee
 from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
 from sfumato.release.path import Report
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flwr.app import Context
     from flwr.serverapp import Grid
 
-    from sfumato.learners.federated import FlowerClients, GrpcGrid
+    from sfumato.learners.federated import RemoteClients
 
 #: Features and labels of every client, by name.
 Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
@@ -90,38 +90,29 @@ class FederatedRun:
             place["checkpoint"] = str(self.folder / name)
         return place
 
-    def pay_for_all(self, number: int, guarantee: Guarantee) -> None:
-        """Spend one round of every client."""
-        self.budgets.pay_all(self.terms.names, number, guarantee)
-
-    def federate(self, clients: Mapping[str, LocalTraining] | FlowerClients, **options: Any) -> Federated:
-        """Run all rounds that are left of ``clients``; ``options`` are further ones of ``federate``."""
+    def remote(self, **options: Any) -> dict[str, Any]:
+        """Return the options of clients in other processes, and further ones."""
         terms = self.terms
+        return {"rounds": terms.rounds, "central": terms.central, **asdict(self.waiting), **options}
+
+    def federate(self, clients: Mapping[str, LocalTraining] | RemoteClients, **options: Any) -> Federated:
+        """Run all rounds that are left of ``clients``; ``options`` are further ones of ``federate``.
+
+        Clients in other processes pay by themselves, unless it is the server that adds the noise.
+        """
+        terms = self.terms
+        pays = terms.central or isinstance(clients, Mapping)
         return federate(
             clients,
             terms.initial,
             terms.protection(),
             rounds=terms.rounds,
             central=terms.at_server(),
+            pay=partial(self.budgets.pay_all, terms.names) if pays else None,
             randomness=terms.randomness or self.noise,
             begun=self.begun,
             **{"each_round": self.keep} | options,
         )
-
-    def serve(
-        self, grid: Grid | GrpcGrid, *, each_round: Callable[[Federated], None] | None = None, **options: Any
-    ) -> Federated:
-        """Run all rounds that are left of the clients behind ``grid``.
-
-        The server pays for all of them where it is the one that adds the noise.
-        """
-        from sfumato.learners.federated import FlowerClients
-
-        terms = self.terms
-        settings = {"patience": self.waiting.patience, "timeout": self.waiting.timeout, **options}
-        clients = FlowerClients(grid, terms.names, rounds=terms.rounds, central=terms.central, **settings)
-        pay = self.pay_for_all if terms.central else None
-        return self.federate(clients, pay=pay, each_round=each_round or self.keep)
 
 
 def pack_state(made: Federated) -> bytes:
@@ -178,14 +169,15 @@ def training_of(terms: Federation, name: str, features: Any, labels: Any) -> Loc
 def _rounds(run: FederatedRun) -> Federated:
     terms = run.terms
     clients = {name: training_of(terms, name, *share) for name, share in run.shares.items()}
-    return run.federate(clients, pay=run.pay_for_all, report=run.report)
+    return run.federate(clients, report=run.report)
 
 
 def _simulation(run: FederatedRun) -> Federated:
     keep_ray_private()  # before Flower imports Ray
+    from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from sfumato.learners.federated import make_server_app, new_secret
+    from sfumato.learners.federated import FlowerClients, new_secret
     from sfumato.release.federation_apps import app_of_clients
 
     made: list[Federated] = []
@@ -202,16 +194,19 @@ def _simulation(run: FederatedRun) -> Federated:
             run.keep(state)
             report(f"round {state.rounds} of {terms.rounds}", state.rounds / terms.rounds)
 
-        def serve(context: Context, grid: Grid) -> Federated:
+        server = ServerApp()
+
+        @server.main()
+        def serve(grid: Grid, context: Context) -> None:
             # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
-            return run.serve(grid, secrets=secrets, each_round=kept, timeout=None)
+            found = FlowerClients(grid, terms.names, secrets=secrets, **run.remote(timeout=None))
+            try:
+                made.append(run.federate(found, each_round=kept))
+            except SfumatoError as error:
+                failed.append(error)
+                raise
 
         report("starting Ray", None)
-        server = make_server_app(
-            serve,
-            lambda context, result: made.append(result),
-            lambda context, error: failed.append(error),
-        )
         try:
             run_simulation(
                 server,

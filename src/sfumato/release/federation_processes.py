@@ -13,7 +13,7 @@ has missed its heartbeats for a minute, and the others go on. The server hands o
 **gRPC.** The server is in this process. Each client is ``python -m sfumato.release.federation_processes
 FILE``, which connects to it and answers until it is ended. FILE holds JSON: ``server``, the address to
 connect to; ``secret``; ``federation``, the terms of the run; ``place``, where the client stands, as the
-configuration of a SuperNode would say it. Who connects without a secret is no client (``grpc_grid``). A
+configuration of a SuperNode would say it. Who connects without a secret is no client (``grpc_clients``). A
 client whose process dies is noticed when its connection closes, which is at once.
 """
 
@@ -42,13 +42,12 @@ from sfumato.learners.federated import (
     QUIET,
     Credential,
     Federated,
-    GrpcGrid,
+    GrpcClients,
     answer_server,
-    grpc_service,
     new_secret,
+    serve_clients,
 )
 from sfumato.release import child_process
-from sfumato.release.federation import Federation
 from sfumato.release.federation_apps import SERVER, TERMS, client_app, read_state
 from sfumato.release.federation_engines import FederatedRun, pack_state
 
@@ -288,32 +287,33 @@ def run_grpc(federated: FederatedRun) -> Federated:
     secrets = {name: new_secret() for name in terms.names}
     # Messages are about as long as a model.
     longest = 2 * sum(array.nbytes for array in terms.initial) + 2**20
+    started = dict[str, subprocess.Popen[bytes]]()
+    options = federated.remote(appearing=lambda found: _appearing(found, started, federated))
     with (
         federated.apart() as (folder, files),
-        grpc_service(secrets, federated.waiting.patience, longest) as (address, grid),
+        serve_clients(secrets, longest, **options) as clients,
         ChildProcesses(folder, _DIRECT) as run,
     ):
-        started = {}
         for name in terms.names:
             place, settings = federated.place_of(name, files[name]), folder / f"{name}.json"
-            told = {"server": address, "secret": secrets[name], TERMS: terms.to_json(), "place": place}
+            told = {
+                "server": clients.address,
+                "secret": secrets[name],
+                TERMS: terms.to_json(),
+                "place": place,
+            }
             _write_private(settings, json.dumps(told))
             started[name] = run.start(name, sys.executable, "-P", "-m", _CLIENT, str(settings))
 
         def each_round(state: Federated) -> None:
             federated.keep(state)
             if state.rounds < terms.rounds:
-                _check(grid, terms)
+                _check(clients)
                 report(f"round {state.rounds + 1} of {terms.rounds}", state.rounds / terms.rounds)
 
-        made = federated.serve(
-            grid,
-            known=grid.names,
-            appearing=lambda found: _appearing(found, started, federated),
-            each_round=each_round,
-        )
+        made = federated.federate(clients, each_round=each_round)
         if made.stopped is not None and not made.out_of_budget:
-            _check(grid, terms)
+            _check(clients)
         return made
 
 
@@ -332,10 +332,10 @@ def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], feder
         federated.report(f"round {done + 1} of {rounds}", done / rounds)
 
 
-def _check(grid: GrpcGrid, terms: Federation) -> None:
+def _check(clients: GrpcClients) -> None:
     """Raise where no client is left, unless the noise is the server's: the end of one must not end a run."""
-    if not terms.central and not grid.get_node_ids():
-        raise BadInput(f"all {terms.clients} clients ended before the run did.")
+    if not clients.central and not clients.present():
+        raise BadInput(f"all {len(clients.names)} clients ended before the run did.")
 
 
 def main(file: str) -> int:

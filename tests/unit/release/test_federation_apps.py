@@ -218,7 +218,7 @@ def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
 def test_the_server_needs_the_secrets_by_which_clients_prove_their_names(tmp_path):
     for named in ({}, {"secrets": str(tmp_path / "none.json")}):
         with pytest.raises(BadInput, match="names no file of the clients' secrets"):
-            federation_apps._serve(context({}, dataset="", ledger="", **named), None)
+            federation_apps._serve(context({}, dataset="", ledger="", **named), None, tmp_path)
 
 
 def test_waiting_is_a_number_of_seconds():

@@ -76,9 +76,9 @@ CHOSEN = (
     "records at each step, of which (ε, δ) is proven",
     "*CompactDP + DP-SGD* is run with the accountant's noise, and once more with the paper's σ = ησ₁. Of "
     "neither anything is proven: the first stage saw every record without noise. Gradients of single "
-    "examples are those of Opacus; Poisson sampling, clipping and noise are ours; the ε that the head would "
-    "have alone comes from dp-accounting's privacy loss distributions, and agrees with the PRV accountant of "
-    "Opacus within the error that it states",
+    "examples are made by torch.func; Poisson sampling, clipping and noise are ours; the ε that the head "
+    "would have alone comes from dp-accounting's privacy loss distributions, and agrees with the PRV "
+    "accountant of Opacus within the error that it states",
     "two things of the first stage are done differently. Equation 4 is minimised with a logarithm: the mean "
     "of −log of a record's density among its class's anchors, not the sum of kernels as it is printed; the "
     "paper's text speaks of a “logarithmic transformation of probability values”. And every batch makes an "

@@ -8,10 +8,9 @@ from .flower_client import make_client_app as make_client_app
 from .flower_client import new_secret as new_secret
 from .flower_client import refused_message as refused_message
 from .flower_server import FlowerClients as FlowerClients
-from .flower_server import make_server_app as make_server_app
-from .grpc_grid import GrpcGrid as GrpcGrid
-from .grpc_grid import answer_server as answer_server
-from .grpc_grid import grpc_service as grpc_service
+from .grpc_clients import GrpcClients as GrpcClients
+from .grpc_clients import answer_server as answer_server
+from .grpc_clients import serve_clients as serve_clients
 from .local_training import Arrays as Arrays
 from .local_training import LocalTraining as LocalTraining
 from .local_training import initial_parameters as initial_parameters
@@ -29,6 +28,7 @@ from .rounds import Federated as Federated
 from .rounds import FederatedClassifier as FederatedClassifier
 from .rounds import OutOfBudget as OutOfBudget
 from .rounds import Refused as Refused
+from .rounds import RemoteClients as RemoteClients
 from .rounds import client_names as client_names
 from .rounds import federate as federate
 from .rounds import require_flower as require_flower

@@ -16,13 +16,14 @@ by the deadline, and for every reply that is refused: an error, other shapes, Na
 be decoded, no proof of the name. Changing aⱼ changes one summand, since
 
 - the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
-  waits for each client (``grpc_grid``): neither when others answer nor how long their
-  replies take to read moves it;
-- each reply is read by itself (``flower_server``), and whatever goes wrong there is zero for that client
-  alone;
-- names are assigned by the server or proven by a secret (``grpc_grid``), and a name counts once; a reply
-  counts for the node that was sent the message which it names, whose number nobody else knows, and only the
-  first of each node: no client takes the place of another;
+  waits for each client (``gather`` in ``rounds``): neither when others answer nor how long their replies
+  take to read moves it;
+- each reply is read by itself (``Replies.take`` in ``rounds``), and whatever goes wrong there is zero for
+  that client alone;
+- names are assigned by the server or proven by a secret (``Credential``), and a name counts once. Over gRPC
+  an answer counts for the name of its stream; over Flower a reply counts for the node that was sent the
+  message which it names, whose number nobody else knows, and only the first of each node: no client takes
+  the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
   again after a round that it missed;
 - a run begins once K nodes were there, or after a public number of seconds without those that are missing.
@@ -63,7 +64,7 @@ is every round's privacy curve. Whatever the search does, what it returns was ch
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -73,7 +74,13 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, Shapes, as_layers, flat_vector, size_of
-from sfumato.learners.federated.protections import CLIENT, TensorPaper, Vector, make_protection
+from sfumato.learners.federated.protections import (
+    CLIENT,
+    RoundMechanism,
+    TensorPaper,
+    Vector,
+    make_protection,
+)
 from sfumato.mechanisms import known_neighbours, positive, shown
 from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import DELTA, FEDERATED, Claim, Guarantee, Neighbours
@@ -131,10 +138,8 @@ def calibrate(
     return low
 
 
-class Central(ABC):
-    """A trusted server's mechanism on the replies of one round; every parameter of it is public."""
-
-    name: str
+class Central(RoundMechanism):
+    """A trusted server's mechanism on the replies of one round."""
 
     @abstractmethod
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
@@ -149,14 +154,6 @@ class Central(ABC):
         self, total: Vector, received: Vector, clients: int, randomness: Randomness | None
     ) -> Vector:
         """Return the parameters after the round, drawn from the sum ``total``."""
-
-    @abstractmethod
-    def claim(self) -> Claim | None:
-        """Return the authors' claim about one round, or None."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return every parameter that is given as a JSON value."""
 
     def combined(
         self,

@@ -22,9 +22,10 @@ message holds, when the round is asked for again.
 is no part of what is proven. Whether and when a client answers at all is seen by the server.
 
 **Names.** A name is proven by a secret, or assigned by the server, and never taken on trust. A client that
-could choose its name could take another one's place in a sum. So the server sends a challenge that it has
-never used, and a client answers with its name and an HMAC-SHA-256 of both under the secret of that name,
-which is never sent. Nobody else can prove that name, and a proof holds for one challenge.
+could choose its name could take another one's place in a sum. So a client answers a challenge with its name
+and an HMAC-SHA-256 of both under the secret of that name, which is never sent. Nobody else can prove that
+name, and a proof holds for one challenge: one that the server has never used in each message of Flower, the
+address of the server over gRPC, where a name is given once.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from flwr.common.constant import ErrorCode
 from sfumato.errors import BadInput
 from sfumato.learners.federated.local_training import Arrays, shapes_of
 from sfumato.learners.federated.protections import Protection, randomness_of
-from sfumato.learners.federated.rounds import Client, OutOfBudget, Pay
+from sfumato.learners.federated.rounds import OUT_OF_BUDGET, Client, OutOfBudget, Pay
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Credential", "PrivacyMod", "make_client_app", "new_secret", "refused_message"]
 
-#: How the reason of an error begins where a client's budget is spent.
-OUT_OF_BUDGET = "out of budget: "
 #: Names of records in a message, and of entries in them; those of Flower's own strategies where they exist.
 ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "sfumato-client"
 ROUND, ROUNDS, NAME = "server-round", "sfumato-rounds", "name"
@@ -100,7 +99,7 @@ def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str
     if not isinstance(name, str) or secret is None or not isinstance(proof, str):
         return None
     expected = Credential(name, secret).answer(challenge)[_PROOF]
-    return name if hmac.compare_digest(proof.encode(), expected.encode()) else None
+    return name if hmac.compare_digest(proof.encode(errors="replace"), expected.encode()) else None
 
 
 def numbers_of(record: ArrayRecord) -> list[np.ndarray[Any, Any]]:
@@ -174,7 +173,7 @@ class PrivacyMod:
     """Clips and perturbs the parameters in a reply by ``protection`` before they leave the client.
 
     ``name`` is the client's public name, which ``secret`` proves to a server that sends a challenge (see
-    ``grpc_grid``). ``pay(round, guarantee)`` raises
+    ``flower_server``). ``pay(round, guarantee)`` raises
     :class:`~sfumato.learners.federated.rounds.OutOfBudget` where the client's budget does not admit the
     round, which is then answered with an error and no training; so is one that cannot be paid for any other
     reason, of which the client's own log tells. ``rounds`` is how many rounds were agreed to, and ``answers``

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
-from sfumato.learners.learner import as_array
-from sfumato.mechanisms import positive, shown
+from sfumato.learners.learner import as_array, whole_number
+from sfumato.mechanisms import positive
 
 __all__ = [
     "Arrays",
@@ -153,12 +153,8 @@ class LocalTraining:
         rate: float = 0.05,
         seed: int = 0,
     ) -> None:
-        for name, value in (("epochs", epochs), ("batch", batch)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BadInput(
-                    f"`{name}` was {shown(value)}: a whole number, 1 or more, is needed.", parameter=name
-                )
-        self.make_model, self.epochs, self.batch = make_model, epochs, batch
+        self.make_model = make_model
+        self.epochs, self.batch = whole_number("epochs", epochs), whole_number("batch", batch)
         self.rate, self.seed = positive("rate", rate), seed
         self._X, self._y = (
             torch.as_tensor(as_array("records", X)),

@@ -149,15 +149,28 @@ class _OfContent(Randomness):
         return self._noise.stream(self._digest + label)
 
 
-class Protection(ABC):
-    """A protection of a client's parameters before they leave it; all its own parameters are public.
+class RoundMechanism(ABC):
+    """What adds the noise of a round, at each client or at the server; all its parameters are public."""
+
+    name: str
+
+    def claim(self) -> Claim | None:
+        """Return the authors' claim about one round, or None."""
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return every parameter that is given as a JSON value."""
+        return {}
+
+
+class Protection(RoundMechanism):
+    """A protection of a client's parameters before they leave it.
 
     The unit is the client: all records that it holds. What it received is known to everybody, so it may be
     used freely. What is not finite counts as zeros, which is a function of the client's own records: the
     guarantee covers a training that diverged too.
     """
 
-    name: str
     #: Whether the update is released, and added to what was received; otherwise the parameters are.
     of_updates: ClassVar[bool] = True
 
@@ -168,14 +181,6 @@ class Protection(ABC):
     @abstractmethod
     def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
         """Draw the release of ``vector``, of layers of ``shapes``, with the noise of the guarantee."""
-
-    @abstractmethod
-    def claim(self) -> Claim | None:
-        """Return the authors' claim about one round, or None."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return every parameter that is given as a JSON value."""
 
     def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
         """Return what a client that made ``arrays`` of ``received`` sends.
@@ -218,14 +223,6 @@ class NoProtection(Protection):
     def released(self, vector: Vector, shapes: Shapes, randomness: Randomness | None) -> Vector:
         """Return the vector itself."""
         return vector
-
-    def claim(self) -> Claim | None:
-        """Return None."""
-        return None
-
-    def parameters(self) -> dict[str, Any]:
-        """Return no parameters."""
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,8 +353,10 @@ class RepeatedReports(UpdateNoise):
         return max(1, math.ceil(self.epsilon / self.each))
 
     def parameters(self) -> dict[str, Any]:
-        """Return all parameters, and the number of reports."""
-        return super().parameters() | {"each": self.each, "reports": self.count}
+        """Return all parameters but neighbours, which are always replace, and the number of reports."""
+        plain = super().parameters() | {"each": self.each, "reports": self.count}
+        del plain["neighbours"]
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True)

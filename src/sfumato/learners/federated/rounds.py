@@ -5,7 +5,7 @@ replies of another shape or with NaN are refused, each in a sentence, and not us
 (or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
 next round. A training that raises an exception counts as one that learned nothing: whether a round is
 finished must not depend on a client's records. Clients train in this process, or answer over Flower
-(``flower_server``).
+(``flower_server``) or gRPC (``grpc_clients``), each by the same public deadline.
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from functools import partial
+from threading import Condition, Thread
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -38,7 +42,7 @@ from sfumato.learners.federated.local_training import (
     shapes_of,
 )
 from sfumato.learners.federated.protections import CLIENT, Protection, randomness_of
-from sfumato.learners.learner import Floats, Learner, Report, checked_features
+from sfumato.learners.learner import Floats, Learner, Report, checked_features, whole_number
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
@@ -48,6 +52,7 @@ __all__ = [
     "FederatedClassifier",
     "OutOfBudget",
     "Refused",
+    "RemoteClients",
     "client_names",
     "federate",
     "require_flower",
@@ -70,6 +75,11 @@ _BLOCK = 4096
 SERVER = "server"
 #: How the reason begins where a budget ended a run.
 BEFORE = "stopped before round "
+#: How the reason of an error begins where a client's budget is spent.
+OUT_OF_BUDGET = "out of budget: "
+_LONGEST_REASON = 500
+_POLL = 0.1
+_Found = TypeVar("_Found")
 _log = logging.getLogger(__name__)
 
 
@@ -202,14 +212,30 @@ def round_guarantee(
 
 @dataclass
 class Replies:
-    """What came of asking in one round: ``usable`` replies by client, and those that were ``refused``.
+    """What came of asking in round ``number``: ``usable`` replies by client, and those that were ``refused``.
 
     ``spent`` says whose budget does not admit the round, where a client that pays by itself said so.
     """
 
+    number: int
     usable: dict[str, Arrays] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
     spent: str | None = None
+
+    def take(self, name: str, read: Callable[[], Arrays]) -> None:
+        """Keep the parameters of ``name`` that ``read`` returns; whatever goes wrong is a refusal."""
+        try:
+            self.usable[name] = read()
+        except OutOfBudget as spent:
+            self.spent = self.spent or str(spent)
+        except BadInput as error:
+            self.refuse(name, str(error) if str(error).startswith(name) else f"{name}: {error}")
+        except Exception as error:  # whatever Flower or NumPy stumble over in what came from outside
+            self.refuse(name, f"{name} sent what cannot be read ({type(error).__name__}).")
+
+    def refuse(self, name: str, why: str) -> None:
+        """Note that nothing of ``name`` is used, and why."""
+        self.refused.append(Refused(self.number, name, why))
 
 
 class Clients(ABC):
@@ -224,6 +250,92 @@ class Clients(ABC):
     def asked(self) -> Mapping[str, int] | None:
         """Return how often each client was asked, where clients pay by themselves; None elsewhere."""
         return None
+
+
+class RemoteClients(Clients):
+    """Clients in other processes, whose number is public, as their ``names`` are.
+
+    With ``central`` the server adds the noise and pays; otherwise clients pay by themselves. ``patience`` is
+    how many seconds the server waits for all clients to appear (with ``central`` it then begins without those
+    that are missing), ``timeout`` how many each client has in a round, None for as long as it takes. While
+    the server waits for clients to appear, ``appearing`` is told how many have, and may raise.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        rounds: int,
+        central: bool = False,
+        patience: float = 60.0,
+        timeout: float | None = 3600.0,
+        appearing: Callable[[int], None] = lambda found: None,
+    ) -> None:
+        self.names, self.rounds, self.central = sorted(names), rounds, central
+        self.patience, self.timeout, self._appearing = patience, timeout, appearing
+        self._begun, self.seen = False, set[Any]()
+
+    @abstractmethod
+    def present(self) -> Collection[Any]:
+        """Return the clients that are connected now."""
+
+    def begin(self, replies: Replies) -> None:
+        """Wait, before the first round, until as many were there as there are clients.
+
+        Before that no client is sent anything. With noise at the server a run begins without clients that do
+        not appear, else they are an error. One that was there once counts: whether it has to be there at
+        another moment would be for others to decide.
+        """
+        until = time.monotonic() + self.patience
+        while not self._begun:
+            self.seen |= set(self.present())
+            found = len(self.seen)
+            self._appearing(found)
+            self._begun = found >= len(self.names)
+            if not self._begun and time.monotonic() > until:
+                came = f"{found} of {len(self.names)} clients appeared within {self.patience:g} seconds"
+                if not self.central:
+                    raise BadInput(f"{came}.")
+                replies.refuse("clients", f"{came}: the run began without the others.")
+                self._begun = True
+            if not self._begun:
+                time.sleep(_POLL)
+
+    def raise_error(self, name: str, reason: str) -> NoReturn:
+        """Raise the error that ``name`` answered with: a spent budget, where clients pay, or any other.
+
+        Of its reason, which the client wrote and statements may repeat, one short printable line is kept.
+        """
+        line = reason.splitlines()[0] if reason else "none"
+        said = "".join(filter(str.isprintable, line))[:_LONGEST_REASON]
+        if not self.central and said.startswith(OUT_OF_BUDGET):
+            raise OutOfBudget(said.removeprefix(OUT_OF_BUDGET))
+        raise BadInput(f"{name} answered with an error: {said}")
+
+
+def gather(asking: Sequence[Callable[[float], _Found | None]], timeout: float | None) -> list[_Found]:
+    """Call each of ``asking`` in a thread of its own; return what was found within ``timeout`` seconds.
+
+    Each is given the moment when time is over. What is found later is dropped, and nobody waits for the
+    threads: so no client has less time because of another one.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    came, found, done = Condition(), list[_Found](), list[None]()
+
+    def run(ask: Callable[[float], _Found | None]) -> None:
+        answer = ask(until)
+        with came:
+            if answer is not None and time.monotonic() <= until:
+                found.append(answer)
+            done.append(None)
+            came.notify_all()
+
+    for ask in asking:
+        Thread(target=run, args=(ask,), daemon=True).start()
+    with came:
+        left = None if timeout is None else max(0.0, until - time.monotonic())
+        came.wait_for(lambda: len(done) == len(asking), left)
+        return list(found)
 
 
 class ClientsHere(Clients):
@@ -242,8 +354,7 @@ class ClientsHere(Clients):
 
     def ask(self, number: int, received: Arrays, taken: Sequence[str]) -> Replies:
         """Let each of ``taken`` train, and protect what it made."""
-        replies, rounds = Replies(), self._rounds
-        leaving = self._protection.at((number - 1) / rounds)
+        replies, rounds = Replies(number), self._rounds
         for place, name in enumerate(taken):
             if self._report is not None:
                 share = (number - 1 + place / len(taken)) / rounds
@@ -253,20 +364,16 @@ class ClientsHere(Clients):
                 made = self._clients[name].trained([array.copy() for array in received], round=number)
             except Exception as error:
                 made, why = received, f"the training of {name} failed ({type(error).__name__})"
-                said = f"{why}, and counts as if nothing had been learned."
-                replies.refused.append(Refused(number, name, said))
+                replies.refuse(name, f"{why}, and counts as if nothing had been learned.")
                 _log.warning("round %d: %s", number, why, exc_info=error)
-            try:
-                noise = randomness_of(self._randomness, name, number, {"made": made, "received": received})
-                sent = leaving.protect(made, received, noise)
-                replies.usable[name] = check_reply(sent, received, client=name)
-            except BadInput as error:
-                said = str(error) if str(error).startswith(name) else f"{name}: {error}"
-                replies.refused.append(Refused(number, name, said))
-            except Exception as error:
-                said = f"{name} sent what cannot be read ({type(error).__name__})."
-                replies.refused.append(Refused(number, name, said))
+            replies.take(name, partial(self._sent, name, number, made, received))
         return replies
+
+    def _sent(self, name: str, number: int, made: Arrays, received: Arrays) -> Arrays:
+        """Return what ``name`` sends of the parameters ``made``."""
+        noise = randomness_of(self._randomness, name, number, {"made": made, "received": received})
+        protection = self._protection.at((number - 1) / self._rounds)
+        return check_reply(protection.protect(made, received, noise), received, client=name)
 
 
 def average_replies(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
@@ -292,15 +399,14 @@ def federate(
 ) -> Federated:
     """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
 
-    ``clients`` in this process, by name or in order (then they are called client-1, …), or those of
-    ``flower_server``. With ``central`` noise is added at the server and ``protection`` is usually none.
+    ``clients`` in this process, by name or in order (then they are called client-1, …), or remote ones.
+    With ``central`` noise is added at the server and ``protection`` is usually none.
     ``pay`` pays for all clients, before anything of the round is drawn. ``each_round`` is given the
     state after every round before anybody uses it, and a run goes on after the state ``begun``. A round
     without a single usable reply ends the run, and the parameters of the one before are kept: it was paid
     for. With ``central`` nothing that clients do ends the run.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
+    whole_number("rounds", rounds)
     if not isinstance(clients, Clients):
         if not isinstance(clients, Mapping):
             clients = dict(zip(client_names(len(clients)), clients, strict=True))
