@@ -5,23 +5,24 @@ without a budget is refused, and so is a ledger that is not there. Whoever start
 and say that nothing is charged; the statement then says so.
 
 The row of a round has a key, which the seed of the run and all that is compared when a run is resumed are
-part of: a round is paid for once, however often the run is resumed, and what changed finds no row.
+part of: a round is paid for once, however often the run is resumed, and what changed finds no row. The row is
+then bound to the one output of its round, so that no copy of the run draws another one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated import OutOfBudget
+from sfumato.learners.federated import Arrays, Federated, OutOfBudget, layers_to_bytes
 from sfumato.ledger import BudgetRefused, Entry, Ledger, Preview, printable_name
 from sfumato.privacy import Guarantee
-from sfumato.release.path import Content, Paid, Payment
+from sfumato.release.path import Content, Paid
 
 if TYPE_CHECKING:
     from sfumato.release.checkpoint import Checkpoint
@@ -143,6 +144,34 @@ class ClientBudgets:
             if not any(entry.key == self._key(number) for entry in self._rows(client)):
                 raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
 
+    def bind(self, client: str, number: int, output: Arrays) -> None:
+        """Bind what ``client`` paid for round ``number`` to its one ``output``; refuse another one.
+
+        Whoever sends or uses an output has bound it before, so that copies of a run draw nothing twice.
+        """
+        key = self._key(number)
+        if self.charged and key is not None:
+            digest = hashlib.sha256(layers_to_bytes({"round": number}, output)).hexdigest()
+            with self.ledger_of(client) as ledger:
+                ledger.bind(self.name_of(client), key, digest)
+
+    def certificate(self, client: str, row: Mapping[str, Any]) -> str | None:
+        """Return the certificate that the ledger of ``client`` keeps beside ``row``, if there is one."""
+        with self.ledger_of(client) as ledger:
+            return ledger.certificates(self.name_of(client)).get(row["number"])
+
+    def keep_certificate(self, client: str, row: Mapping[str, Any], certificate: str) -> None:
+        """Keep ``certificate`` beside ``row``; refuse it if another one is kept there."""
+        name = self.name_of(client)
+        with self.ledger_of(client) as ledger:
+            kept = ledger.certificates(name).get(row["number"], certificate)
+            if kept != certificate:
+                raise BadInput(
+                    f"row {row['number']} of {name!r} paid for another output before, whose certificate "
+                    "the ledger keeps: one spend has one output."
+                )
+            ledger.keep_certificate(name, row["number"], certificate)
+
     def _key(self, number: int) -> str | None:
         """Return the key of the row that pays for round ``number``."""
         return f"{self.key} round {number}" if self.key else None
@@ -185,20 +214,13 @@ class RoundPayment:
     """Pays for each round of a run: every one of ``clients`` from its own budget, before it draws.
 
     ``each`` is what one round costs a client. Whoever runs the rounds is handed the ``budgets``, which a
-    client in another process can open too. Ledgers that lease the run stay open until the block ends.
+    client in another process can open too.
     """
 
     row: Paid = None
 
     def __init__(self, budgets: ClientBudgets, clients: Sequence[str], each: Guarantee) -> None:
         self.budgets, self.clients, self.each = budgets, tuple(clients), each
-        self._open, self._ledgers, self._leased = ExitStack(), dict[str, Ledger](), set[str]()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     @property
     def dataset(self) -> str | None:
@@ -206,7 +228,7 @@ class RoundPayment:
         return self.budgets.dataset
 
     def paying(self, kind: Kind[Any], content: Content) -> RoundPayment:
-        """What pays for ``kind``; a new run is refused where a client cannot pay for one round."""
+        """Return what pays for ``kind``; refuse a new run if a client cannot pay for one round."""
         if kind.checkpoint is None or not kind.checkpoint.exists:
             self.budgets.require_all(self.clients, 1, self.each)
         self._kind, self._content = kind, content
@@ -227,51 +249,34 @@ class RoundPayment:
         }
         run.begin(self._content.digest({}), asked, paid=self.budgets.charged)
         self.budgets = replace(self.budgets.for_run(run), purpose=f"{name}-{run.request[-8:]}")
-        if self.budgets.charged:
-            self.lease()
-        else:
+        self.settle()
+
+    def settle(self) -> None:
+        """Let the folder of a run stay until the run has ended, if anything was paid for it or nothing is."""
+        run = self._kind.checkpoint
+        if run is not None and (not self.budgets.charged or any(self.spends().values())):
             run.settle()
 
-    def lease(self) -> None:
-        """Lease the run from every ledger that has paid for it, by the first row of each client.
-
-        Refused where another process has a copy of the run.
-        """
-        for client in self.clients:
-            if client not in self._leased and (rows := self.budgets.spends(client)):
-                self._lease(client, rows[0])
-                self._leased.add(client)
-
-    def _lease(self, client: str, row: Mapping[str, Any]) -> None:
-        if self._kind.checkpoint is not None:
-            self._kind.checkpoint.settle(self._ledger(client), self.budgets.name_of(client), row["number"])
-
-    def _ledger(self, client: str) -> Ledger:
-        url = self.budgets.url_of(client)
-        if url not in self._ledgers:
-            self._ledgers[url] = self._open.enter_context(self.budgets.ledger_of(client))
-        return self._ledgers[url]
+    def bind(self, state: Federated) -> None:
+        """Bind what all clients paid for the last round of ``state`` to its parameters; refuse others."""
+        if state.rounds:
+            for client in self.clients:
+                self.budgets.bind(client, state.rounds, state.arrays)
 
     def spends(self) -> dict[str, list[dict[str, Any]]]:
-        """The rows of every client that this run has paid for."""
+        """Return the rows of every client that this run has paid for."""
         return {client: self.budgets.spends(client) for client in self.clients}
 
     def kept(self) -> bytes | None:
         """Return the certificate of this run that a ledger keeps, if the run came so far before."""
-        for client, rows in self.spends().items():
-            if rows:
-                found = self._ledger(client).certificates(self.budgets.name_of(client))
-                if rows[-1]["number"] in found:
-                    return found[rows[-1]["number"]].encode()
-        return None
+        found = (self.budgets.certificate(client, rows[-1]) for client, rows in self.spends().items() if rows)
+        return next((one.encode() for one in found if one is not None), None)
 
     def keep(self, certificate: bytes) -> bytes:
-        """Remember ``certificate`` beside the last row of every client; returns it."""
+        """Keep ``certificate`` beside the last row of every client, and return it."""
         for client, rows in self.spends().items():
             if rows:
-                self._lease(client, rows[-1])
-                payment = Payment(self.budgets.name_of(client), self._ledger(client))
-                payment.keep(rows[-1], certificate, self._kind.checkpoint)
+                self.budgets.keep_certificate(client, rows[-1], certificate.decode())
         return certificate
 
 

@@ -6,9 +6,11 @@ finished, or the public first one where no reply could be used. The statement is
 rounds that were paid.
 
 **Interrupted runs** are resumed by the same command, from a :mod:`~sfumato.release.checkpoint` beside the
-output. Its log holds the *state* after each round: the model, and what became of the replies.
+output. Its log holds the *state* after each round: the model, and what became of the replies. An *output*,
+which is the state after a round or a client's answer, is then bound to the rows of the ledger that paid for
+the round (:meth:`~sfumato.ledger.Ledger.bind`): of two different ones the second is refused.
 
-| noise at | engine | drawn by | paid by | on the disk before anybody uses it |
+| noise at | engine | drawn by | paid by | on the disk, and bound, before anybody uses it |
 |---|---|---|---|---|
 | clients | rounds | this process | this process, for all | the state after the round |
 | clients | others | each client, from its own seed | each client | the client's answer; then the state |
@@ -18,15 +20,17 @@ output. Its log holds the *state* after each round: the model, and what became o
 noise at the clients, all that leaves client j is a function of one draw R(j, t) for each round t that it has
 paid for. (2) With noise at the server, all models that anybody sees are functions of one draw of the noised
 sum S(t) for each round t, which all clients have paid for. So the statement of a run that was not interrupted
-holds. *Proof.* (1) A client sends an answer when it is on its disk, and from then on that one alone, whatever
-it is asked; an answer that is not there was seen by nobody. Its row is durable before that, under a key of
-its seed and t, so that paying again finds the row. Whether the server remembers, forgets or lies only
-chooses the model of the next question: rounds compose adaptively, and each has one answer. In one process the
-state takes the place of the answers, which nobody else sees. (2) A model that is sent or returned is part of
-a state on the disk. A sum that is not was used by nobody: its round is asked for again, by the same coins,
-and drawn. Noise is keyed by what it is added to, so that answers that differ then share none with those
-before. ∎ As for every run, other data, code or terms are refused, the key of each row commits to them, and a
-state is kept under a lease of the first row of each client: of two copies of a run one goes on.
+holds. *Proof.* (1) A client sends an answer when its row is bound to it, and from then on that one alone,
+whatever it is asked; an answer that is not bound was seen by nobody. The row is durable before that, under a
+key of the client's seed and t, so that paying again finds the row. Whether the server remembers, forgets or
+lies only chooses the model of the next question: rounds compose adaptively, and each has one answer. In one
+process the state takes the place of the answers, which nobody else sees. (2) A model that is sent or returned
+is part of a state to which the rows of its round are bound. A sum that is not was used by nobody: its round
+is asked for again, by the same coins, and drawn. Noise is keyed by what it is added to, so that answers that
+differ then share none with those before. The ledger binds in one transaction, so this holds for copies of a
+folder and for one that was restored from a backup: the second of two different outputs is refused, and used
+by nobody. ∎ As for every run, other data, code or terms are refused, and the key of each row commits to them.
+Without a budget there is no row to bind: then the folder of a run must not be copied.
 
 **Edge cases.** *The server comes back*: the first round without a state is asked for; clients that had
 answered it send the same again. *A client comes back* while the server runs: over gRPC its name was given to
@@ -312,8 +316,8 @@ def federate(
     target, terms = Path(output), federating.terms
     run = _Run(federating, target, engine, waiting or Waiting(), test)
     costs = () if run.checkpoint is not None and run.checkpoint.exists else federating.costs()
-    with RoundPayment(federating.budgets, terms.names, federating.one_round) as payer:
-        done = release(run, payer, keys, report or silent)
+    payer = RoundPayment(federating.budgets, terms.names, federating.one_round)
+    done = release(run, payer, keys, report or silent)
     accuracy = None if run.held is None else run.held.accuracy(run.learner)
     warnings, folders = federating.warnings(costs), owned_names(federating.source)
     return FederatedModel(target, done, run.statement, run.made, warnings, accuracy, run.spends, folders)
@@ -356,7 +360,7 @@ class _Run(Kind[RoundPayment]):
         try:
             self.made = made = self._rounds(pay, report)
         except BadInput:
-            pay.lease()  # a run that was paid for stays
+            pay.settle()  # a run that was paid for stays
             raise
         self.spends = pay.spends()
         if self.checkpoint is not None:
@@ -385,14 +389,21 @@ class _Run(Kind[RoundPayment]):
         while sums.count < (run.resumed or 0):
             packed = sums(never_drawn).tobytes()
         begun = None if packed is None else unpack_state(packed, terms)
-        if begun is not None and (begun.stopped is not None or begun.rounds == terms.rounds):
-            return begun
+        # Clients in other processes bind their own answers, unless it is the server that adds the noise.
+        binds = terms.central or self.declared["engine"] == "rounds"
+        if begun is not None:
+            if binds:
+                pay.bind(begun)
+            if begun.stopped is not None or begun.rounds == terms.rounds:
+                return begun
 
         def keep(state: Federated) -> None:
-            pay.lease()
+            pay.settle()
             packed = pack_state(state)
             sums(lambda randomness: np.frombuffer(packed, np.uint8))
             sums.save(lambda: packed)
+            if binds:
+                pay.bind(state)
 
         made = self._engine(
             FederatedRun(

@@ -63,20 +63,23 @@ class ClientRun(Checkpoint):
     """What one client keeps of a run, in processes of its own: a seed, and its answer to every round.
 
     The block leaves it for the next message. ``place`` names it, and ``data`` and ``request`` are compared
-    with those that it was begun with.
+    with those that it was begun with. ``budgets`` pay for the rounds of the client ``name`` once.
     """
 
-    def __init__(self, place: Path, data: bytes, request: Mapping[str, Any], *, paid: bool) -> None:
+    def __init__(
+        self, place: Path, data: bytes, request: Mapping[str, Any], name: str, budgets: ClientBudgets
+    ) -> None:
         super().__init__(place)
-        self._compared, self._paid = (data, request), paid
+        self._compared, self._name, self.budgets = (data, request), name, budgets
         self._answers = dict[int, Arrays]()
 
     def __enter__(self) -> Self:
         try:
             # A process of a run that was killed may still be at work on its last answer.
             self._held.enter_context(claimed(self.folder.with_suffix(".turn"), wait=True))
-            self.begin(*self._compared, paid=self._paid)
+            self.begin(*self._compared, paid=self.budgets.charged)
             self.settle()
+            self.budgets = self.budgets.for_run(self)
             self._kept = self.sums(None, silent)
             while self._kept.count < (self.resumed or 0):
                 told, arrays = layers_from_bytes(self._kept(never_drawn).tobytes())
@@ -90,14 +93,18 @@ class ClientRun(Checkpoint):
         self._held.close()
 
     def find(self, number: int) -> Arrays | None:
-        """Return the answer to round ``number``; None where there is none."""
-        return self._answers.get(number)
+        """Return the answer to round ``number``, bound to its row; None if there is none."""
+        answer = self._answers.get(number)
+        if answer is not None:
+            self.budgets.bind(self._name, number, answer)
+        return answer
 
     def keep(self, number: int, arrays: Arrays) -> None:
-        """Keep the answer to round ``number``; it is durable when this returns."""
+        """Keep the answer to round ``number``; when this returns it is durable, and bound to its row."""
         answer = np.frombuffer(layers_to_bytes({"round": number}, arrays), np.uint8)
         self._kept(lambda randomness: answer)
         self._answers[number] = arrays
+        self.budgets.bind(self._name, number, arrays)
 
 
 @lru_cache(maxsize=8)
@@ -145,8 +152,8 @@ def app_of_clients(
                 if place.get("checkpoint"):
                     request = {ACCEPT: terms.digest(), "name": name, "payer": [budgets.dataset, budgets.url]}
                     data, kept = _digest_of(str(place["file"])), Path(str(place["checkpoint"]))
-                    run = held.enter_context(ClientRun(kept, data, request, paid=budgets.charged))
-                    budgets, randomness = budgets.for_run(run), randomness or run.noise
+                    run = held.enter_context(ClientRun(kept, data, request, name, budgets))
+                    budgets, randomness = run.budgets, randomness or run.noise
             except SfumatoError:
                 _log.exception("this client cannot take part in the run")
                 return refused_message(message, "this client cannot take part; its own log says why.")

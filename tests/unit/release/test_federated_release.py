@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sfumato.errors import BadInput
+from sfumato.learners.federated import LocalTraining
 from sfumato.ledger import Ledger
 from sfumato.privacy import Guarantee
 from sfumato.release import checkpoint
@@ -32,7 +33,7 @@ MODES = {"local": {}, "central": {"central": True}}
 WRITES = [
     *((Ledger, "spend", number) for number in range(1, 7)),
     *((checkpoint._Log, "append", number) for number in range(1, 4)),
-    *((Ledger, "lease", number) for number in range(1, 5)),
+    *((Ledger, "bind", number) for number in range(1, 7)),
     *((Ledger, "keep_certificate", number) for number in (1, 2)),
     (checkpoint.Checkpoint, "_write", 1),
     (checkpoint.Checkpoint, "_remove", 2),
@@ -181,23 +182,67 @@ def test_a_run_that_nobody_pays_for_is_resumed_too_with_the_same_coins(place, mo
     assert run(folder, output="other", **words | {"rounds": 2}).made.rounds == 2
 
 
-def test_another_request_and_a_copy_of_the_run_do_not_go_on_with_it(place, monkeypatch):
+def test_another_request_does_not_go_on_with_a_run(place, monkeypatch):
     folder = place("one")
     cut_run(monkeypatch, folder, checkpoint._Log, "append", 2)
     for changed in ({"rounds": 4}, {"engine": "grpc"}):
         with pytest.raises(BadInput, match="the request changed since"):
             run(folder, **changed)
-    (folder / "copy").mkdir()
-    shutil.copytree(folder / ".model.run", folder / "copy" / ".model.run")
-
-    def beside(self, array, append=checkpoint._Log.append):
-        with pytest.raises(BadInput, match="another process carries on the run that entry 2 of"):
-            run(folder, output="copy/model")
-        append(self, array)
-
-    monkeypatch.setattr(checkpoint._Log, "append", beside)
     assert run(folder).made.rounds == 3
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Lets the training of one client fail once in round 2, so that what is drawn then is another thing."""
+
+    def fail():
+        trained, calls = LocalTraining.trained, []
+
+        def failed(self, arrays, *, round=0):
+            if round == 2 and not calls:
+                calls.append(round)
+                raise MemoryError
+            return trained(self, arrays, round=round)
+
+        monkeypatch.setattr(LocalTraining, "trained", failed)
+
+    return fail
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ended", [False, True], ids=["interrupted", "ended"])
+def test_a_copy_of_a_run_draws_nothing_else(place, monkeypatch, failing, mode, ended):
+    """The copy was made after round 1; the run went on to the end, or was cut off when round 2 was bound."""
+    folder, more, copied = place("one", 300.0), MODES[mode] | {"epsilon": 300.0}, []
+    append = checkpoint._Log.append
+
+    def copying(self, array):
+        append(self, array)
+        if not copied:
+            copied.append(shutil.copytree(folder / ".model.run", folder / "copy" / ".model.run"))
+
+    monkeypatch.setattr(checkpoint._Log, "append", copying)
+    if ended:
+        run(folder, **more)
+    else:
+        cut_run(monkeypatch, folder, Ledger, "bind", 4, **more)
+    monkeypatch.setattr(checkpoint._Log, "append", append)
+    before = rows(folder)
+    failing()
+    with pytest.raises(BadInput, match="paid for another output before: one spend has one output"):
+        run(folder, output="copy/model", **more)
+    assert rows(folder) == before
     assert not (folder / "copy" / "model").exists()
+
+
+def test_a_copy_of_a_run_that_draws_the_same_leaves_the_same(place, monkeypatch):
+    folder = place("one")
+    cut_run(monkeypatch, folder, checkpoint._Log, "append", 2)
+    shutil.copytree(folder / ".model.run", folder / "copy" / ".model.run")
+    run(folder)
+    run(folder, output="copy/model")
+    assert_same(arrays(folder, "copy/model"), arrays(folder))
+    assert [len(found) for found in rows(folder)[0].values()] == [3, 3]
 
 
 def test_a_record_that_was_edited_pays_for_nothing(place, monkeypatch):
@@ -216,8 +261,11 @@ def test_a_record_that_was_edited_pays_for_nothing(place, monkeypatch):
         run(folder)
     record = folder / ".model.run" / "record.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"data": seen[0]}))
-    run(folder)
-    assert [len(found) for found in rows(folder)[0].values()] == [4, 4]
+    before = rows(folder)
+    with pytest.raises(BadInput, match="nothing was paid under it"):
+        run(folder)
+    assert rows(folder) == before
+    assert not (folder / "model").exists()
 
 
 def test_what_clients_pay_for_a_round_they_pay_once(place):

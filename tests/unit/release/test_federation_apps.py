@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import tomllib
 
@@ -108,7 +109,10 @@ def test_an_answer_that_was_lost_is_sent_again_and_paid_once(kept, tmp_path):
 
 @pytest.mark.parametrize(
     ("owner", "at", "before"),
-    [(Ledger, "spend", True), (Ledger, "spend", False), (checkpoint._Log, "append", True)],
+    [
+        *((Ledger, "spend", True), (Ledger, "spend", False), (checkpoint._Log, "append", True)),
+        *((Ledger, "bind", True), (Ledger, "bind", False)),
+    ],
 )
 def test_a_client_that_is_cut_off_before_it_has_kept_its_answer_draws_it_again(
     kept, monkeypatch, owner, at, before
@@ -128,6 +132,35 @@ def test_a_client_that_is_cut_off_before_it_has_kept_its_answer_draws_it_again(
     first = sent(kept)
     assert sent(kept) == first
     assert spends(kept) == 1
+
+
+@pytest.mark.parametrize("restored", [True, False], ids=["restored", "beside"])
+def test_a_copy_of_a_client_gives_no_second_answer(kept, tmp_path, restored):
+    """The server lies: it sends the copy, made after round 1, another model to train from in round 2."""
+    folder, other = tmp_path / ".client-2.run", train(2)
+    other.content["arrays"] = ArrayRecord([np.asarray(array) + 1 for array in TERMS.initial])
+    sent(kept)
+    copy = shutil.copytree(folder, tmp_path / "copy" / ".client-2.run")
+    answer, place = sent(kept, train(2)), kept
+    if restored:
+        shutil.rmtree(folder)
+        shutil.copytree(copy, folder)
+    else:
+        place = kept | {"checkpoint": str(tmp_path / "copy" / "client-2")}
+    for _ in range(2):
+        reply = federation_apps.client_app(other, context(place))
+        assert "paid for another output before" in reply.error.reason
+    assert spends(kept) == 2
+    if not restored:
+        assert sent(kept, train(2)) == answer
+
+
+def test_an_answer_is_for_a_model_of_its_layers(kept):
+    sent(kept)
+    other = train()
+    other.content["arrays"] = ArrayRecord([np.zeros(3, np.float32)])
+    reply = federation_apps.client_app(other, context(kept))
+    assert "other layers" in reply.error.reason
 
 
 def test_a_client_whose_records_changed_does_not_go_on(kept, caplog):

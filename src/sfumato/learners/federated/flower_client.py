@@ -211,18 +211,20 @@ class PrivacyMod:
                 message, "the message must hold one record of arrays, the parameters to train from."
             )
         number, _ = round_of(message)
-        leaving = None if self.answers is None else self.answers.find(number)
-        if leaving is None:
-            if not self._may_answer(number, context):
-                return refused_message(
-                    message, f"round {number} of {self.rounds} is not to be answered any more."
-                )
-            try:
+        try:
+            leaving = None if self.answers is None else self.answers.find(number)
+            if leaving is None:
+                if not self._may_answer(number, context):
+                    return refused_message(
+                        message, f"round {number} of {self.rounds} is not to be answered any more."
+                    )
                 leaving = self._drawn(message, context, call_next, record)
-            except OutOfBudget as spent:
-                return refused_message(message, f"{OUT_OF_BUDGET}{spent}")
-            except BadInput as error:
-                return refused_message(message, str(error))
+        except OutOfBudget as spent:
+            return refused_message(message, f"{OUT_OF_BUDGET}{spent}")
+        except BadInput as error:
+            return refused_message(message, str(error))
+        if len(leaving) != len(record):
+            return refused_message(message, f"round {number} was answered for a model of other layers.")
         content = RecordDict({next(iter(message.content.array_records)): record_of(leaving, record)})
         content[METRICS] = MetricRecord({"num-examples": 1})
         challenge = challenge_of(message)
