@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 
 from sfumato.ledger import Ledger, LedgerUnavailable
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
