@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from sfumato.io import encode_many, encode_picture, read_picture, write_whole
 from sfumato.io.image_files import decode_picture
-from sfumato.io.jpeg import decode_many
 from sfumato.media.images import PlaneMeans
 from sfumato.media.images.planes import block_sums, levels_of
 from sfumato.media.images.restoration import jpeg_planes
@@ -63,9 +62,14 @@ def measure() -> list[Row]:
     ]
 
 
+def decoded(files: list[bytes]) -> NDArray[np.uint8]:
+    """The pictures of one batch."""
+    return np.stack([decode_picture(file, f"{place}.jpg").values for place, file in enumerate(files)])
+
+
 def protected(files: list[bytes], mechanism: PlaneMeans) -> list[bytes]:
     """What is measured: the files of one batch, protected."""
-    pictures = decode_many(files, [f"{place}.jpg" for place in range(len(files))], SHAPE)
+    pictures = decoded(files)
     return encode_many(mechanism.soften_planes(pictures, 255.0), QUALITY)
 
 
@@ -86,8 +90,7 @@ def stages() -> dict[str, float]:
     """Processor seconds an image of each stage alone, in one process, and of other ways."""
     files, mechanism = photographs(), default()
     design, batches = mechanism.design(SHAPE), in_batches(files)
-    names = [f"{place}.jpg" for place in range(BATCH)]
-    pictures = [decode_many(batch, names, SHAPE) for batch in batches]
+    pictures = [decoded(batch) for batch in batches]
     sums = [block_sums(levels_of(batch, 255), design.blocks, 255) for batch in pictures]
     means = [mechanism._noisy(design, batch, 255.0, 0) for batch in pictures]
     planes = [jpeg_planes(each, design.noise, design.blocks, mechanism.restore) for each in means]
@@ -101,7 +104,7 @@ def stages() -> dict[str, float]:
         for path, data in zip(inputs, files, strict=True):
             path.write_bytes(data)
         work = {
-            "decode": over(batches, lambda part: decode_many(part, names, SHAPE)),
+            "decode": over(batches, decoded),
             "block sums": over(pictures, lambda part: block_sums(levels_of(part, 255), design.blocks, 255)),
             "noise": over(sums, lambda part: drawn(mechanism, part)),
             "restore": over(
