@@ -33,7 +33,7 @@ def broken(tmp_path):
     for storage in (service.registry.database, service.ledger._storage):
         storage.close()
         storage._engine = create_engine(BROKEN)
-        storage._troubles = (*storage._troubles, storage._engine.dialect.loaded_dbapi.Error)
+        storage._errors = (*storage._errors, storage._engine.dialect.loaded_dbapi.Error)
         storage._place = storage._engine.url.render_as_string(hide_password=True)
     yield service, token
     service.close()
