@@ -90,7 +90,9 @@ def served(tmp_path_factory):
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
     buckets = service.buckets
     buckets.declare(owner, NewBucket.model_validate(BUCKET | {"source": f"file://{files}"}))
-    buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved", "W" * 120], "DE"))
+    buckets.say(
+        owner, "institute", ReaderFacts(authorisations=["ethics-approved", "W" * 120], jurisdiction="DE")
+    )
     runner = Runner(service, threads=1, poll=0.2, beat=0.2)
     runner.start()
     audit = service.submit_audit(owner, AuditDescription(), {"original": file}, "ward-7", release=released.id)

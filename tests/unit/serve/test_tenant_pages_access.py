@@ -76,7 +76,7 @@ def declared(people, bucket, buckets, owner, service):
     """That bucket, a policy, and a reader of whom something is said."""
     assert people["owner"].post("/access/buckets", bucket).status_code == 303
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
-    buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved"], "DE"))
+    buckets.say(owner, "institute", ReaderFacts(authorisations=["ethics-approved"], jurisdiction="DE"))
     return "ward-files"
 
 
@@ -173,7 +173,9 @@ def test_a_reader_is_added_changed_and_forgotten(people, buckets, owner):
     fields = {"reader": "institute", "authorisations": "ethics-approved\r\n\r\n a, b ", "jurisdiction": "DE"}
     answer = person.post("/access/readers", fields)
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/access#readers")
-    assert buckets.readers(owner) == {"institute": ReaderFacts.of(["ethics-approved", "a, b"], "DE")}
+    assert buckets.readers(owner) == {
+        "institute": ReaderFacts(authorisations=["ethics-approved", "a, b"], jurisdiction="DE")
+    }
     assert "a, b, ethics-approved · under the law of DE" in card_of(person.get("/access"), "institute")
     form = person.get("/access?reader=institute").text
     assert ">a, b\nethics-approved</textarea>" in form
@@ -399,7 +401,7 @@ def test_the_page_counts_to_the_quota(service, people, owner):
 
 def test_names_from_outside_stay_text(service, people, owner, buckets):
     hostile = "<script>alert(1)</script>\"'>"
-    buckets.say(owner, hostile, ReaderFacts.of([hostile], hostile))
+    buckets.say(owner, hostile, ReaderFacts(authorisations=[hostile], jurisdiction=hostile))
     service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].get("/access?reader=" + hostile)
     people["owner"].post("/access/buckets", {"name": hostile, "files": f"</textarea>{hostile}"})

@@ -27,7 +27,8 @@ from sfumato.serve.authentication import ApiKey, address_behind
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.stub import SERVICE
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription
-from sfumato.serve.proxy.buckets import NewBucket, NewReader
+from sfumato.serve.proxy.buckets import NewBucket
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.refusals import TooSlow
 from sfumato.serve.release_store import StoredRelease
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
@@ -147,7 +148,7 @@ def _fields(what: str, model: type[BaseModel], message: Any) -> dict[str, Any]:
 def _say_of_reader(service: Service, caller: ApiKey, sent: pb.Reader) -> dict[str, Any]:
     given = values_of(sent)
     reader = given.pop("reader")
-    return service.buckets.say(caller, reader, checked("the reader", NewReader, given).facts())
+    return service.buckets.say(caller, reader, checked("the reader", ReaderFacts, given))
 
 
 def _made_key(service: Service, caller: ApiKey, sent: pb.NewKey) -> dict[str, Any]:
