@@ -225,8 +225,8 @@ class ReaderFacts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    authorisations: frozenset[str] = Field(frozenset(), max_length=_MOST_FACTS)
-    jurisdiction: str | None = Field(None, min_length=1, max_length=_MOST_TEXT)
+    authorisations: frozenset[str] = Field(default=frozenset(), max_length=_MOST_FACTS)
+    jurisdiction: str | None = Field(default=None, min_length=1, max_length=_MOST_TEXT)
 
     def require_printable(self) -> None:
         """Raise if an authorisation or the jurisdiction is empty, too long or not printable."""
