@@ -41,7 +41,7 @@ def inner() -> SimpleNamespace:
     from sfumato.mechanisms import MECHANISMS as by_name
     from sfumato.release import METHODS
     from sfumato.serve import Service, Settings
-    from sfumato.serve.grpc import make_server, sfumato_pb2, sfumato_pb2_grpc
+    from sfumato.serve.grpc import SfumatoStub, make_server, sfumato_pb2
     from sfumato.serve.jobs import Runner
     from sfumato.serve.rest import make_app
 
@@ -53,7 +53,7 @@ def inner() -> SimpleNamespace:
         publishers=METHODS["publish"],
         pb=sfumato_pb2,
         make_server=make_server,
-        stub=sfumato_pb2_grpc.SfumatoStub,
+        stub=SfumatoStub,
         runner=Runner,
         make_app=make_app,
         service=Service,

@@ -30,9 +30,8 @@ from sfumato.errors import BadInput, spell
 from sfumato.mechanisms import MECHANISMS, parameters_of
 from sfumato.release import ReleaseRequest, plan
 from sfumato.serve import Service, Settings
-from sfumato.serve.grpc import make_server
+from sfumato.serve.grpc import SfumatoStub, make_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.rest import make_app
 
 COLUMNS = {"columns": {"age": {"kind": "numeric", "bounds": [0, 120]}}}

@@ -214,9 +214,9 @@ assert "takes" in parameter_schema()["part"]["description"]
 assert Description(parameters=given).request().make_mechanism("array").epsilon == 1.0
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.servicer import asked_of
+from sfumato.serve.grpc.servicer import request_of
 sent = pb.Description(parameters={name: pb.Parameter(number=value) for name, value in given.items()})
-assert asked_of(sent).make_mechanism("array").epsilon == 1.0
+assert request_of(sent).make_mechanism("array").epsilon == 1.0
 
 from sfumato.serve.pages.release_pages import other_fields
 assert other_fields()["parameter-part"][0] == "part"

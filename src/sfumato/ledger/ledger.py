@@ -269,9 +269,8 @@ class Ledger:
         with self._writing(dataset) as book:
             entry = book.with_key(key)
             if entry is None:
-                raise BadInput(
-                    f"no entry of {short(book.known.name)} has the key {short(key)}: nothing was paid under it."
-                )
+                name = short(book.known.name)
+                raise BadInput(f"no entry of {name} has the key {short(key)}: nothing was paid under it.")
             bound = book.lease(entry.number)
             if bound is None:
                 book.put_lease(entry.number, output, None)

@@ -123,7 +123,7 @@ class HeldFile:
         self._name, self._report = name or source.name, report
         opener = opener_of(located(source, folder=False), wanted)
         self._file = (opener if noise is None else opener.keyed_by(noise)).open(source, report=report)
-        self._file.fits(source)
+        self._file.fits(Path(self._name))
 
     def set_aside(self, payment: HeldPayment) -> Entry:
         """Set its price aside."""
@@ -132,11 +132,11 @@ class HeldFile:
     def protect(
         self,
         folder: Path,
-        payment: HeldPayment,
+        payment: Payment | HeldPayment,
         keys: KeyRing,
         room: Callable[[int], None] | None = None,
     ) -> Protected:
-        """Release it into ``folder``: check all of it, find ``room``, commit the hold, draw the noise."""
+        """Release it into ``folder``: check all of it, find ``room``, pay, draw the noise."""
         kind = OneFile(self._file, folder / self._name, room_for=room)
         return release(kind, payment, keys, self._report)
 

@@ -23,6 +23,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import bindparam, delete, insert, update
 
 from sfumato.errors import BadInput
@@ -219,27 +220,22 @@ class TierLevels:
         return next((level for level in self.levels if level >= distrust), None)
 
 
-@dataclass(frozen=True)
-class ReaderFacts:
-    """What the tenant states about a reader: its authorisations and its jurisdiction."""
+class ReaderFacts(BaseModel):
+    """The facts that the tenant states about a reader: its authorisations and its jurisdiction."""
 
-    authorisations: frozenset[str] = frozenset()
-    jurisdiction: str | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __post_init__(self) -> None:
+    authorisations: frozenset[str] = Field(default=frozenset(), max_length=_MOST_FACTS)
+    jurisdiction: str | None = Field(default=None, min_length=1, max_length=_MOST_TEXT)
+
+    def require_printable(self) -> None:
+        """Raise if an authorisation or the jurisdiction is empty, too long or not printable."""
         texts = [*self.authorisations, *([] if self.jurisdiction is None else [self.jurisdiction])]
-        if len(texts) > _MOST_FACTS or not all(
-            isinstance(one, str) and 1 <= len(one) <= _MOST_TEXT and one.isprintable() for one in texts
-        ):
+        if not all(1 <= len(one) <= _MOST_TEXT and one.isprintable() for one in texts):
             raise BadInput(
                 f"a reader has at most {_MOST_FACTS} authorisations and a jurisdiction, each of 1 to "
                 f"{_MOST_TEXT} printable characters."
             )
-
-    @classmethod
-    def of(cls, authorisations: Sequence[str], jurisdiction: str | None) -> ReaderFacts:
-        """Return the facts of JSON values."""
-        return cls(frozenset(authorisations), jurisdiction)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -360,7 +356,7 @@ def _declaration(row: Row) -> Declaration:
 
 def _facts(row: Row) -> ReaderFacts:
     try:
-        return ReaderFacts.of(**json.loads(row.document))
+        return ReaderFacts(**json.loads(row.document))
     except (ValueError, TypeError):
         raise _unreadable("a reader") from None
 

@@ -341,7 +341,7 @@ class Storage:
 
         The limit is the tenant's quota or, without one, the limit of the service.
         """
-        own = self._resources.registry.quotas(tenant).bytes_kept
+        own = self._resources.registry.recent_quotas(tenant).bytes_kept
         most = self._resources.settings.tenant_bytes if own is None else own
         with self._lock:
             at, stored = self._counted.get(tenant, (0.0, 0))

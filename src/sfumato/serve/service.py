@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sfumato.errors import BadInput
 from sfumato.io import kind_of
-from sfumato.mechanisms import Mechanism, describe_parameter, mechanism_names, options_at
+from sfumato.mechanisms import describe_parameter, mechanism_names, options_at
 from sfumato.privacy import RECORDS
-from sfumato.release import MediaMechanisms, Protected, ReleaseRequest, keyed, plan, protect
+from sfumato.release import HeldFile, Payment, ReleaseRequest, plan
 from sfumato.reports import certificate_file, verify
 from sfumato.serve.authentication import (
     ApiKey,
@@ -337,7 +338,7 @@ class Service:
         """Return what a release of ``file`` would guarantee and cost; nothing is spent."""
         name = budget_name(self.ledger, caller, "plan", dataset)
         self._charge(caller, _UNPACKED, file)
-        self._mechanism(asked, file)
+        self._require_memory(asked, file)
         with self._turns.taken(file):
             found = plan(file, replace(asked, dataset=name), ledger=self.ledger).to_dict()
         cost = found["cost"]
@@ -356,28 +357,21 @@ class Service:
         """
         name = budget_name(self.ledger, caller, "protect", dataset)
         self._charge(caller, _UNPACKED, file)
-        made, id_, content = self._mechanism(asked, file), new_id(), None
+        self._require_memory(asked, file)
+        id_, content, noise = new_id(), None, None
         if request is not None:
             content = self.resources.content_digest(caller.tenant, "protect", asked.to_dict(), [file])
-            made = keyed(made, self.resources.noise_of_request(name, request))
+            noise = self.resources.noise_of_request(name, request)
             id_ = self.release_store.id_of_request(caller.tenant, dataset, request)
             before = self.release_store.read_same(caller.tenant, id_, request, content)
             if before is not None and before.content == content:
                 return before
         with self.release_store.drawing() as folder:
             with self._turns.taken(file):
-                done = protect(
-                    file,
-                    folder / released_name(file),
-                    made,
-                    **asked.options(),
-                    dataset=name,
-                    ledger=self.ledger,
-                    request=request,
-                    keys=self.keys,
-                    room=lambda size: self.storage.require(caller.tenant, size),
-                )
-            assert isinstance(done, Protected)
+                opened = HeldFile(file, asked, name=released_name(file), noise=noise)
+                payment = Payment(name, self.ledger, request)
+                room = partial(self.storage.require, caller.tenant)
+                done = opened.protect(folder, payment, self.keys, room)
             return self.release_store.keep(caller.tenant, id_, dataset, request, done, content)
 
     def releases(self, caller: ApiKey, *, limit: int = 100, cursor: str | None = None) -> list[StoredRelease]:
@@ -441,7 +435,7 @@ class Service:
         """
         budget_name(self.ledger, caller, "protect", dataset)
         self._charge(caller, _UNPACKED_JOB, file)
-        self._mechanism(asked, file)
+        self._require_memory(asked, file)
         self.storage.require(caller.tenant, file.stat().st_size)
         new = self.job_store.new(caller, "protect", dataset, request, asked.to_dict(), [file])
         return Job.of(self.job_store.submit(new, {"file": [file]}))
@@ -534,11 +528,10 @@ class Service:
 
     # Limits
 
-    def _mechanism(self, asked: ReleaseRequest, file: Path) -> Mechanism | MediaMechanisms:
-        """Return the mechanism for ``file``; raise if it needs more memory than a request may use."""
+    def _require_memory(self, asked: ReleaseRequest, file: Path) -> None:
+        """Raise if the mechanism for ``file`` needs more memory than a request may use."""
         made = asked.make_mechanism(kind_of(file), file.name)
         require_memory(file, made, asked.array, self.settings.memory_bytes)
-        return made
 
     def _charge(self, caller: ApiKey, unpacked: int, *files: Path) -> None:
         """Raise for files that unpack to far more than their size, and count the bytes of the others."""

@@ -430,6 +430,18 @@ class Registry:
             _known(transaction, tenant_id)
             return read_quotas(transaction, tenant_id)[0]
 
+    def recent_quotas(self, tenant_id: str) -> Quotas:
+        """Return the tenant's quotas, read again after a second if there are none.
+
+        A tenant that just got its first quotas from another process may go on without them for that long.
+        """
+        if time.monotonic() < self._unlimited.get(tenant_id, 0.0):
+            return Quotas()
+        found = self.quotas(tenant_id)
+        if found == Quotas():
+            self._unlimited[tenant_id] = time.monotonic() + _UNLIMITED_SECONDS
+        return found
+
     def set_quotas(self, tenant_id: str, quotas: Quotas) -> None:
         """Set the tenant's quotas; the usage of this minute and day is kept."""
         with self.database.writing() as transaction:
@@ -441,14 +453,10 @@ class Registry:
         """Count a tenant's request, or raise :class:`QuotaRefused` and count nothing.
 
         Counting is atomic between processes. Counts do not wait for the disk, so a power cut may lose the
-        last of them. An unlimited tenant is not counted, and a tenant that just got its first quotas from
-        another process may go on without them for one second.
+        last of them. An unlimited tenant is not counted.
         """
-        if time.monotonic() < self._unlimited.get(tenant_id, 0.0):
-            return
         # Reading waits for nobody; counting waits for all writers, and for their disk.
-        if self.quotas(tenant_id) == Quotas():
-            self._unlimited[tenant_id] = time.monotonic() + _UNLIMITED_SECONDS
+        if self.recent_quotas(tenant_id) == Quotas():
             return
         with self.database.counting() as transaction:
             limits, usage = read_quotas(transaction, tenant_id, lock=True)

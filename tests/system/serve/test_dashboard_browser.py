@@ -90,7 +90,9 @@ def served(tmp_path_factory):
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
     buckets = service.buckets
     buckets.declare(owner, NewBucket.model_validate(BUCKET | {"source": f"file://{files}"}))
-    buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved", "W" * 120], "DE"))
+    buckets.say(
+        owner, "institute", ReaderFacts(authorisations=["ethics-approved", "W" * 120], jurisdiction="DE")
+    )
     runner = Runner(service, threads=1, poll=0.2, beat=0.2)
     runner.start()
     audit = service.submit_audit(owner, AuditDescription(), {"original": file}, "ward-7", release=released.id)
@@ -222,19 +224,19 @@ def test_a_release_is_planned_in_place_and_then_made(opened, served, tmp_path):
     page.keyboard.press("Enter")
     page.get_by_role("alert").wait_for()
     assert "a bound on the records" in page.get_by_role("alert").inner_text()
-    page.get_by_label("Radius of records").fill("1")
+    page.get_by_label("Clipping norm").fill("1")
     assert page.get_by_role("alert").count() == 0
     page.get_by_role("button", name="Show the plan").click()
     page.locator("#status", has_text="It fits the budget").wait_for(state="attached")  # is read out
     page.locator("main").get_by_text("It fits the budget").wait_for()
     assert page.evaluate(OVERFLOW) == []
     assert page.evaluate(CONTRAST) == []
-    page.get_by_label("Radius of records").fill("2")
+    page.get_by_label("Clipping norm").fill("2")
     assert page.locator("main").get_by_text("It fits the budget").count() == 0, (
         "a plan of something else does not stay"
     )
     page.get_by_role("button", name="Show the plan").click()
-    page.get_by_role("button", name="Release it and pay").click()
+    page.get_by_role("button", name="Release and pay").click()
     page.wait_for_url("**/releases/*")
     assert page.get_by_role("heading", name="release.npz").first.is_visible()
     with page.expect_download() as coming:
@@ -250,11 +252,11 @@ def test_a_job_shows_its_progress_by_itself(opened, tmp_path):
     file.write_bytes(npz(5000))
     page.get_by_label("File", exact=True).set_input_files(file)
     page.locator("input[name=epsilon]").fill("0.1")
-    page.get_by_label("Radius of records").fill("1")
+    page.get_by_label("Clipping norm").fill("1")
     page.get_by_role("button", name="Show the plan").click()
-    page.get_by_role("button", name="As a job").click()
+    page.get_by_role("button", name="Release as a background job").click()
     page.wait_for_url("**/jobs/*")
-    page.get_by_role("link", name="Look at the release").wait_for(timeout=20_000)
+    page.get_by_role("link", name="Show the release").wait_for(timeout=20_000)
     page.goto(page.url.rpartition("/jobs/")[0] + "/audits")
     page.get_by_text("no attack went beyond").wait_for(timeout=20_000)
     page.get_by_role("link", name="Audit of release.npz").click()
@@ -355,7 +357,7 @@ def test_a_key_is_made_shown_once_and_revoked_by_hand(opened):
     assert "sfu_" not in page.content()
     row = page.locator(".row", has=page.get_by_role("heading", name="Short visit"))
     row.get_by_text("Revoke", exact=True).click()
-    row.get_by_role("button", name="Revoke it for good").click()
+    row.get_by_role("button", name="Revoke the key").click()
     page.locator(".row.revoked", has=page.get_by_role("heading", name="Short visit")).wait_for()
 
 
@@ -399,12 +401,12 @@ def test_a_bucket_a_reader_and_a_secret_are_made_and_removed_by_hand(opened, wid
     assert secret in page.content()
     page.goto(page.url.rpartition("/access")[0] + "/access")
     reader.get_by_text("Revoke", exact=True).click()
-    reader.get_by_role("button", name="Revoke it for good").click()
+    reader.get_by_role("button", name="Revoke the key").click()
     reader.get_by_text("Forget", exact=True).click()
     reader.get_by_role("button", name="Forget the reader").click()
     assert reader.count() == 0
     bucket.get_by_text("Remove", exact=True).click()
-    bucket.get_by_role("button", name="Remove it for good").click()
+    bucket.get_by_role("button", name="Remove the bucket").click()
     assert bucket.count() == 0
 
 
@@ -435,11 +437,11 @@ def test_it_works_without_javascript(opened, served, tmp_path, width, mode):
     file.write_bytes(npz(40))
     page.get_by_label("File", exact=True).set_input_files(file)
     page.locator("input[name=epsilon]").fill("0.05")
-    page.get_by_label("Radius of records").fill("1")
+    page.get_by_label("Clipping norm").fill("1")
     page.get_by_role("button", name="Show the plan").click()
     assert page.get_by_text("choose it again above").is_visible()
     page.get_by_label("File", exact=True).set_input_files(file)
-    page.get_by_role("button", name="Release it and pay").click()
+    page.get_by_role("button", name="Release and pay").click()
     page.wait_for_url("**/releases/*")
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")

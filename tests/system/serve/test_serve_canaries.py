@@ -21,8 +21,8 @@ import grpc
 from serve_process import serving
 from test_serve_tenants import multipart
 
+from sfumato.serve.grpc import SfumatoStub
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 
 # As text, and as the eight bytes that an array would hold.
 NUMBER = 0.7310585786300049

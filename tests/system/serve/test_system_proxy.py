@@ -298,9 +298,9 @@ def test_declarations_stand_on_postgresql_too(postgresql):  # noqa: F811
     assert len({one.id for one in made}) == 1
     with pytest.raises(Conflict):
         other.declare(tenant, "files", {"tiers": [0]})
-    first.say(tenant, "bob", ReaderFacts.of(["ethics"], "DE"))
-    first.say(tenant, "bob", ReaderFacts.of(["ethics"], "FR"))
-    assert other.readers(tenant) == {"bob": ReaderFacts.of(["ethics"], "FR")}
+    first.say(tenant, "bob", ReaderFacts(authorisations=["ethics"], jurisdiction="DE"))
+    first.say(tenant, "bob", ReaderFacts(authorisations=["ethics"], jurisdiction="FR"))
+    assert other.readers(tenant) == {"bob": ReaderFacts(authorisations=["ethics"], jurisdiction="FR")}
     first.remove(tenant, "files")
     assert other.declared(tenant, "files") is None
     assert other.declare(tenant, "files", {"tiers": [0]}).id != made[0].id

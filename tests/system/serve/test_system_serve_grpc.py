@@ -19,8 +19,8 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from serve_process import listeners
 
+from sfumato.serve.grpc import SfumatoStub
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 
 
 def _free_ports(count):

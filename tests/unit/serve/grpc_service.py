@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import Limits, make_server
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

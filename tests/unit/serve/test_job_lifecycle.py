@@ -20,6 +20,7 @@ from job_service import (
     upload,
     worked,
 )
+from PIL import Image
 
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
@@ -48,6 +49,19 @@ def test_a_job_is_paid_for_released_and_forgets_its_file(service, owner, upload)
     assert [check["outcome"] for check in checks] == ["holds"] * 4
     assert os.listdir(service.settings.data / "jobs") == []
     assert [one.id for one in service.releases(owner)] == [release.id]
+
+
+def test_a_format_that_is_only_read_is_released_in_another_by_a_job_too(service, callers, upload):
+    service.open_budget(callers["owner"], "photos", epsilon=8, delta=1e-5, unit="region:16")
+    picture = upload().with_name("x.gif")
+    Image.fromarray(np.arange(32 * 32, dtype=np.uint8).reshape(32, 32)).save(picture)
+    asked = ReleaseRequest(None, {"epsilon": 4.0, "unit": "region:16"})
+    direct = service.protect(callers["owner"], asked, picture, "photos")
+    job = service.submit(callers["owner"], asked, picture, "photos")
+    with running(service):
+        done = ended(service, callers["owner"], job)
+    assert done.state == "done"
+    assert done.result["name"] == direct.name == "release.png"
 
 
 def test_what_waits_is_private(service, owner, upload):

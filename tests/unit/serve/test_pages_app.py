@@ -354,7 +354,7 @@ def test_what_nobody_has_thought_of_is_a_page_too(people, release):
     release.file.unlink()
     answer = people["owner"].get(f"/releases/{release.id}/file")
     assert answer.status_code == 500
-    assert "Something unforeseen happened" in answer.text
+    assert "An unexpected error occurred" in answer.text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
@@ -380,7 +380,7 @@ def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
     answer = people["owner"].get("/")
     assert answer.status_code == 429
     assert "equests a minute" in answer.text
-    assert "Too much at once" in answer.text
+    assert "Too many requests" in answer.text
 
 
 def test_names_from_outside_stay_text(service, people, tokens, ward):

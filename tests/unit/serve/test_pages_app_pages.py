@@ -306,7 +306,7 @@ def test_a_release_can_be_a_job(people, ward, runner):
     assert answer.status_code == 303
     path = answer.headers["location"].removeprefix("/ui")
     page = ended(publisher, path)
-    assert "Look at the release" in page
+    assert "Show the release" in page
     (release,) = re.findall(r"/ui(/releases/[0-9a-f]{24})", page)
     assert publisher.get(release).status_code == 200
     assert "Release of" in publisher.get("/audits").text
@@ -319,8 +319,8 @@ def test_a_job_can_be_cancelled_before_it_begins(service, people, ward, tokens):
     page = owner.get(path).text
     assert "Queued" in page
     assert "data-under-way" in owner.get("/audits", **FRAGMENT).text
-    assert "Cancel it" in page
-    assert "Cancel it" not in people["auditor"].get(path).text
+    assert "Cancel the job" in page
+    assert "Cancel the job" not in people["auditor"].get(path).text
     assert people["auditor"].post(f"{path}/cancel").status_code == 403
     assert people["stranger"].post(f"{path}/cancel").status_code == 404
     assert owner.post(f"{path}/cancel").status_code == 303

@@ -63,10 +63,16 @@ def test_levels_that_are_none_are_refused(levels):
         ("clinic-a", ReaderFacts(), "10.1.2.3", None, 0.0),
         ("clinic-a", ReaderFacts(), "192.0.2.1", None, 1.0),
         ("clinic-a", ReaderFacts(), "192.0.2.1", date(2010, 1, 1), 0.7),
-        ("b", ReaderFacts.of(["ethics-approved"], "de"), "192.0.2.1", None, 0.4),
-        ("b", ReaderFacts.of(["ethics-approved"], "US"), "192.0.2.1", date(2010, 1, 1), 0.7),
-        ("b", ReaderFacts.of([], "DE"), "192.0.2.1", date(2026, 1, 1), 1.0),
-        ("b", ReaderFacts.of(["ethics-approved"], None), "192.0.2.1", None, 1.0),
+        ("b", ReaderFacts(authorisations=["ethics-approved"], jurisdiction="de"), "192.0.2.1", None, 0.4),
+        (
+            "b",
+            ReaderFacts(authorisations=["ethics-approved"], jurisdiction="US"),
+            "192.0.2.1",
+            date(2010, 1, 1),
+            0.7,
+        ),
+        ("b", ReaderFacts(authorisations=[], jurisdiction="DE"), "192.0.2.1", date(2026, 1, 1), 1.0),
+        ("b", ReaderFacts(authorisations=["ethics-approved"], jurisdiction=None), "192.0.2.1", None, 1.0),
         (None, ReaderFacts(), None, date(2010, 1, 1), 0.7),
     ],
 )
@@ -100,11 +106,11 @@ def test_a_declaration_never_changes_and_has_an_id_of_its_own(store):
 
 def test_declarations_outlive_the_process_that_made_them(store, tmp_path):
     first = store.declare(TENANT, "photos", {"tiers": [0, 1]})
-    store.say(TENANT, "b", ReaderFacts.of(["x"], "DE"))
+    store.say(TENANT, "b", ReaderFacts(authorisations=["x"], jurisdiction="DE"))
     database = RegistryDatabase(f"sqlite:///{tmp_path / 'service.db'}")
     again = TierStore(database)
     assert again.declared(TENANT, "photos") == first
-    assert again.facts(TENANT, "b") == ReaderFacts.of(["x"], "DE")
+    assert again.facts(TENANT, "b") == ReaderFacts(authorisations=["x"], jurisdiction="DE")
     assert again.facts(OTHER, "b") == again.facts(TENANT, None) == ReaderFacts()
     again.say(TENANT, "b", None)
     assert store.readers(TENANT) == {}

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 
 from sfumato.ledger import Ledger, LedgerUnavailable
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -33,7 +33,7 @@ def broken(tmp_path):
     for storage in (service.registry.database, service.ledger._storage):
         storage.close()
         storage._engine = create_engine(BROKEN)
-        storage._troubles = (*storage._troubles, storage._engine.dialect.loaded_dbapi.Error)
+        storage._errors = (*storage._errors, storage._engine.dialect.loaded_dbapi.Error)
         storage._place = storage._engine.url.render_as_string(hide_password=True)
     yield service, token
     service.close()

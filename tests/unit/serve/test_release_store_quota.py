@@ -23,7 +23,7 @@ from sfumato.ledger import Ledger
 from sfumato.release import protect
 from sfumato.reports import KeyRing
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -100,7 +100,7 @@ def test_a_disk_without_room_for_the_body_answers_507(served):
 
 def test_a_disk_that_fills_up_after_the_payment_is_no_bad_input(served, monkeypatch):
     """Where a disk keeps no room for a file it may be full when the noise is drawn."""
-    monkeypatch.setattr("sfumato.release.path.reserved", lambda *_: nullcontext())
+    monkeypatch.setattr("sfumato.release.record_files.reserved", lambda *_: nullcontext())
     fill(served.disk, 3 << 20)
     answer = served.client.post(
         PATH, params=QUERY, headers=served.headers | {"Idempotency-Key": "one"}, content=body()

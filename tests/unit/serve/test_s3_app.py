@@ -676,7 +676,7 @@ def test_what_the_proxy_released_is_on_the_page_of_its_dataset_with_three_column
     clinic.ask("DELETE", "/proxies/files", 200)
     page = person.get("/datasets/ward").text
     assert "No release of this dataset is kept here." in page
-    assert "Of 1 paid entry no release is shown here" in page
+    assert "For 1 paid entry no release is shown here" in page
 
 
 def test_the_page_of_a_dataset_shows_no_objects_of_others(clinic, client, service, sources):

@@ -38,7 +38,7 @@ from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import NAME
 from sfumato.serve.grpc.servicer import request_of
 from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 
 METHODS = DESCRIPTOR.services_by_name["Sfumato"].methods
 ALLOWED = {

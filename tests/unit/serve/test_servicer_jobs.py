@@ -27,7 +27,7 @@ from grpc_service import (
 from job_service import ENDED, running
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -35,7 +35,7 @@ from grpc_service import (
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.servicer import finished
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.stub import SfumatoStub
 
 
 @pytest.mark.parametrize(

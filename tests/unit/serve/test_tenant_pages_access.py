@@ -76,7 +76,7 @@ def declared(people, bucket, buckets, owner, service):
     """That bucket, a policy, and a reader of whom something is said."""
     assert people["owner"].post("/access/buckets", bucket).status_code == 303
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
-    buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved"], "DE"))
+    buckets.say(owner, "institute", ReaderFacts(authorisations=["ethics-approved"], jurisdiction="DE"))
     return "ward-files"
 
 
@@ -117,7 +117,7 @@ def test_a_bucket_is_declared_shown_and_removed(people, bucket, buckets, owner):
         "tiers τ = 0, 0.5, 1",
         "array ε 1 to 8, δ 10⁻⁶, clip 1 ; all tiers are paid at once",
         "31 January 2024",
-        "this key gets the tier τ = 1 from here",
+        "this key gets the tier τ = 1 from this address",
     ):
         assert words in said, said
     assert person.post("/access/buckets", bucket).status_code == 303, "the same again changes nothing"
@@ -173,7 +173,9 @@ def test_a_reader_is_added_changed_and_forgotten(people, buckets, owner):
     fields = {"reader": "institute", "authorisations": "ethics-approved\r\n\r\n a, b ", "jurisdiction": "DE"}
     answer = person.post("/access/readers", fields)
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/access#readers")
-    assert buckets.readers(owner) == {"institute": ReaderFacts.of(["ethics-approved", "a, b"], "DE")}
+    assert buckets.readers(owner) == {
+        "institute": ReaderFacts(authorisations=["ethics-approved", "a, b"], jurisdiction="DE")
+    }
     assert "a, b, ethics-approved · under the law of DE" in card_of(person.get("/access"), "institute")
     form = person.get("/access?reader=institute").text
     assert ">a, b\nethics-approved</textarea>" in form
@@ -242,14 +244,14 @@ def test_of_many_readers_the_first_are_shown(monkeypatch, people, declared):
 
 def test_rules_by_address_are_asked_for_an_address(people, buckets, owner, declared):
     page = people["owner"].get("/access")
-    assert "from one that the rules name, a reader may be trusted more, never less" in text_of(page)
+    assert "from an address that the rules name, a reader may be trusted more, never less" in text_of(page)
     inside = people["owner"].get("/access?address=10.1.2.3")
     assert "ward-files the tier τ = 0" in card_of(inside, "clinic-b")
     assert "ward-files the tier τ = 1" in card_of(
         people["owner"].get("/access?address=192.0.2.1"), "clinic-b"
     )
     wrong = people["owner"].get("/access?address=<b>here")
-    assert "This is no network address" in wrong.text
+    assert "This is not a network address" in wrong.text
     assert "<b>here" not in wrong.text
 
 
@@ -257,8 +259,8 @@ def test_a_reader_without_a_tier_gets_nothing_and_the_page_says_so(people, bucke
     assert people["owner"].post("/access/buckets", bucket | {"tiers": "0.1"}).status_code == 303
     people["owner"].post("/access/readers", {"reader": "institute"})
     page = people["owner"].get("/access")
-    assert "nothing: τ = 1, and no tier is for so little trust" in card_of(page, "institute")
-    assert "gets nothing from here" in card_of(page, "ward-files")
+    assert "no tier: τ = 1, and no tier is for so little trust" in card_of(page, "institute")
+    assert "gets nothing from this address" in card_of(page, "ward-files")
 
 
 # Access keys
@@ -399,7 +401,7 @@ def test_the_page_counts_to_the_quota(service, people, owner):
 
 def test_names_from_outside_stay_text(service, people, owner, buckets):
     hostile = "<script>alert(1)</script>\"'>"
-    buckets.say(owner, hostile, ReaderFacts.of([hostile], hostile))
+    buckets.say(owner, hostile, ReaderFacts(authorisations=[hostile], jurisdiction=hostile))
     service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].get("/access?reader=" + hostile)
     people["owner"].post("/access/buckets", {"name": hostile, "files": f"</textarea>{hostile}"})
@@ -411,7 +413,7 @@ def test_names_from_outside_stay_text(service, people, owner, buckets):
 
 def test_the_tenant_page_says_what_only_the_command_line_does(people):
     said = text_of(people["auditor"].get("/tenant"))
-    assert "sfumato serve quotas clinic , and makes and closes tenants there" in said
+    assert "sfumato serve quotas clinic , and makes and closes tenants by sfumato serve tenant" in said
     assert (
         '<a class="button" href="/ui/access">Buckets and readers</a>' in people["owner"].get("/tenant").text
     )

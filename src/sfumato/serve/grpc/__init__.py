@@ -1,8 +1,8 @@
 """gRPC, version 1: the operations of REST, with files as streams, reflection and health.
 
-``sfumato.proto`` is the interface; ``generate`` makes ``sfumato_pb2`` and ``sfumato_pb2_grpc`` from it.
-``grpc_server`` listens and turns errors into statuses, ``servicer`` has the methods. Nothing is imported
-here: clients need the generated code only.
+``sfumato.proto`` is the interface. ``generate`` makes the messages in ``sfumato_pb2`` from it, and ``stub``
+derives the client from their descriptors. ``servicer`` has the methods; ``grpc_server`` listens and turns
+errors into statuses.
 """
 
 from sfumato.loading import names_of_stub

@@ -11,7 +11,7 @@ from sfumato.errors import BadInput
 _PACKAGES = Path(__file__).parents[3]
 _HERE = Path(__file__).parent
 #: The files that are generated.
-GENERATED = ("sfumato_pb2.py", "sfumato_pb2.pyi", "sfumato_pb2_grpc.py")
+GENERATED = ("sfumato_pb2.py", "sfumato_pb2.pyi")
 _HEADER = """\
 # Generated from sfumato.proto: python -m sfumato.serve.grpc.generate
 # ruff: noqa
@@ -28,23 +28,16 @@ def generate(into: Path) -> None:
         raise BadInput("generating code needs grpcio-tools: pip install grpcio-tools.") from None
     below = _HERE.relative_to(_PACKAGES)
     (into / below).mkdir(parents=True, exist_ok=True)
-    outs = [f"--{kind}_out={into}" for kind in ("python", "pyi", "grpc_python")]
+    outs = [f"--{kind}_out={into}" for kind in ("python", "pyi")]
     failed = protoc.main(["protoc", f"-I{_PACKAGES}", *outs, str(_HERE / "sfumato.proto")])
     if failed:
         raise BadInput(f"sfumato.proto cannot be compiled: protoc ended with {failed}.")
-    stubs = (into / below / "sfumato_pb2.pyi").read_text()
-    for name in GENERATED:
-        file = into / below / name
-        text = file.read_text()
-        # The messages are made when the module is imported; its stubs name them.
-        offered = _defined(stubs if name == "sfumato_pb2.py" else text)
-        names = f"\n__all__ = {offered!r}\n" if name.endswith(".py") else ""
-        file.write_text(_HEADER + text + names)
-
-
-def _defined(source: str) -> list[str]:
-    defined = (ast.ClassDef, ast.FunctionDef)
-    return sorted(node.name for node in ast.parse(source).body if isinstance(node, defined))
+    module, stubs = (into / below / name for name in GENERATED)
+    # The messages are made when the module is imported; its stubs name them.
+    defined = ast.parse(stubs.read_text()).body
+    offered = sorted(node.name for node in defined if isinstance(node, ast.ClassDef))
+    module.write_text(f"{_HEADER}{module.read_text()}\n__all__ = {offered!r}\n")
+    stubs.write_text(_HEADER + stubs.read_text())
 
 
 if __name__ == "__main__":

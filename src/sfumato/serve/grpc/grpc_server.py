@@ -29,8 +29,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
-from sfumato.serve.grpc.servicer import CALLER, SERVICE, Servicer, finished, within
-from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
+from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
+from sfumato.serve.grpc.stub import SERVICE, add_servicer
 from sfumato.serve.monitoring import Metrics, Readiness, log, log_fields
 from sfumato.serve.refusals import Busy, Refusal, refusal_of
 from sfumato.serve.service import Service
@@ -253,7 +253,7 @@ def make_server(
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sfumato-grpc")
     servicer = Servicer(service, threads, limits.upload_seconds)
     made = grpc.aio.server(interceptors=[Guard(servicer, service.metrics, limits)], options=options)
-    add_SfumatoServicer_to_server(servicer, made)  # type: ignore[no-untyped-call]
+    add_servicer(servicer, made)
     healthy = Health(service.readiness)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)

@@ -25,9 +25,10 @@ from sfumato.errors import BadInput
 from sfumato.release import ReleaseRequest
 from sfumato.serve.authentication import ApiKey, address_behind
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoServicer
+from sfumato.serve.grpc.stub import SERVICE
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription
-from sfumato.serve.proxy.buckets import NewBucket, NewReader
+from sfumato.serve.proxy.buckets import NewBucket
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.refusals import TooSlow
 from sfumato.serve.release_store import StoredRelease
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
@@ -37,8 +38,6 @@ from sfumato.serve.uploads import LATE_PLAN, MOST_WORDS, file_name, late_release
 CHUNK = 256 << 10
 #: The caller of the present call, if its method needs a key.
 CALLER: ContextVar[ApiKey] = ContextVar("caller")
-#: The service as its interface describes it.
-SERVICE: Any = pb.DESCRIPTOR.services_by_name["Sfumato"]
 _LONGEST_KEY = 128
 _Result = TypeVar("_Result")
 _Message = TypeVar("_Message", bound=Message)
@@ -149,7 +148,7 @@ def _fields(what: str, model: type[BaseModel], message: Any) -> dict[str, Any]:
 def _say_of_reader(service: Service, caller: ApiKey, sent: pb.Reader) -> dict[str, Any]:
     given = values_of(sent)
     reader = given.pop("reader")
-    return service.buckets.say(caller, reader, checked("the reader", NewReader, given).facts())
+    return service.buckets.say(caller, reader, checked("the reader", ReaderFacts, given))
 
 
 def _made_key(service: Service, caller: ApiKey, sent: pb.NewKey) -> dict[str, Any]:
@@ -196,7 +195,7 @@ _OPERATIONS: Mapping[str, Callable[[Service, ApiKey, Any], Any]] = {
 }
 
 
-class Servicer(SfumatoServicer):
+class Servicer:
     """All methods of ``service``, which run in ``threads``; an upload must be complete in ``seconds``."""
 
     def __init__(self, service: Service, threads: ThreadPoolExecutor, seconds: float) -> None:

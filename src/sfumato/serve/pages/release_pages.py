@@ -12,7 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.responses import FileResponse, HTMLResponse, Response
 
@@ -52,6 +52,7 @@ from sfumato.serve.pages.page_request import (
     section_of,
     upload,
 )
+from sfumato.serve.proxy.protected_objects import KeptObject
 from sfumato.serve.release_store import Release
 from sfumato.serve.service import Description, checked
 from sfumato.serve.uploads import LATE_PLAN, require_size
@@ -230,18 +231,7 @@ def _submit(visit: Visit, given: Form, dataset: str) -> Response:
 # Releases and the check of a certificate
 
 
-class _Released(Protocol):
-    """Something with three columns: a release, or an object that the proxy has drawn."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def statement(self) -> Mapping[str, Any]: ...
-
-
-def sections_of(visit: Visit, releases: Sequence[_Released]) -> list[ReleaseSection]:
+def sections_of(visit: Visit, releases: Sequence[Release | KeptObject]) -> list[ReleaseSection]:
     """Return the three columns of each release; the third is from the newest finished audit of its bytes.
 
     Audits are looked up among the newest 1,000 jobs that the caller may see.

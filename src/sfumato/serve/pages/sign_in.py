@@ -25,7 +25,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from sfumato.errors import SfumatoError
 from sfumato.serve.authentication import ApiKey
 from sfumato.serve.pages.page_request import (
     SESSION,
@@ -162,26 +161,17 @@ def _shown(request: Request, given: Form) -> Response:
     address = None if request.client is None else request.client.host
     try:
         caller = desk.service.authenticate(f"Bearer {given.text('key')}", address)
-    except (Unauthenticated, TooManyGuesses) as error:
-        answer = _asked(request, to, _status(error), _sentence(error))
-        if isinstance(error, TooManyGuesses):
-            answer.headers["Retry-After"] = str(int(error.seconds) + 1)
+    except Unauthenticated:
+        return _asked(request, to, 401, "this is no valid key: it may be mistyped, revoked or expired.")
+    except TooManyGuesses as error:
+        answer = _asked(request, to, 429, str(error))
+        answer.headers["Retry-After"] = str(int(error.seconds) + 1)
         return answer
     home = f"{request.scope.get('root_path', '')}{to}" if to and _PATH.fullmatch(to) else None
     first = "datasets" if caller.may("read") else "tenant"
     signed_in = RedirectResponse(home or address_of(request, first), 303)
     _put(request, signed_in, SESSION, desk.sessions.opened(caller), LIFETIME_SECONDS)
     return signed_in
-
-
-def _sentence(error: SfumatoError) -> str:
-    if isinstance(error, Unauthenticated):
-        return "this is no valid key: it may be mistyped, revoked or expired."
-    return str(error)
-
-
-def _status(error: SfumatoError) -> int:
-    return 401 if isinstance(error, Unauthenticated) else 429
 
 
 def _sign_out(visit: Visit, given: Form) -> Response:

@@ -19,7 +19,7 @@ from sfumato.errors import BadInput
 from sfumato.reports import plain
 from sfumato.serve.authentication import OPERATIONS, ROLES, ApiKey, address_of
 from sfumato.serve.pages.page_request import Form, Visit, form, page
-from sfumato.serve.proxy.buckets import Bucket, NewBucket, NewReader
+from sfumato.serve.proxy.buckets import Bucket, NewBucket
 from sfumato.serve.reader_tiers import KINDS, ReaderFacts, TierTerms, context_of
 from sfumato.serve.refusals import Forbidden
 from sfumato.serve.service import NewKey, checked
@@ -341,7 +341,7 @@ def _typed_reader(given: Form) -> dict[str, Any]:
 def _set_reader(visit: Visit, given: Form) -> Response:
     typed = _typed_reader(given)
     reader = typed.pop("reader")
-    visit.service.buckets.say(visit.caller, reader, checked("the reader", NewReader, typed).facts())
+    visit.service.buckets.say(visit.caller, reader, checked("the reader", ReaderFacts, typed))
     return visit.then("access", part="readers")
 
 

@@ -194,19 +194,6 @@ class NewBucket(BaseModel):
     )
 
 
-class NewReader(BaseModel):
-    """The facts that the tenant states about a reader."""
-
-    model_config = _STRICT
-
-    authorisations: list[str] = Field(default_factory=list, max_length=100)
-    jurisdiction: str | None = Field(None, min_length=1, max_length=200)
-
-    def facts(self) -> ReaderFacts:
-        """Return the facts."""
-        return ReaderFacts.of(self.authorisations, self.jurisdiction)
-
-
 class Bucket:
     """A declared bucket, made of its stored declaration."""
 
@@ -353,6 +340,8 @@ class Buckets:
         """Set the facts about ``reader`` that the tenant's policy uses, or remove them; return them."""
         require(caller, "policy", None)
         checked_text("the name of a reader", reader)
+        if facts is not None:
+            facts.require_printable()
         self.store.say(caller.tenant, reader, facts)
         return {"reader": reader} | (facts or ReaderFacts()).to_dict()
 

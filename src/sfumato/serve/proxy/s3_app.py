@@ -45,7 +45,6 @@ from sfumato.serve.proxy.s3_protocol import (
     error_xml,
     refused_of,
     signed_of,
-    word_of,
 )
 from sfumato.serve.refusals import REFUSAL
 from sfumato.serve.service import Service
@@ -321,8 +320,9 @@ class Proxy:
         try:
             response = await self._answer(request, path, address)
         except SfumatoError as error:
-            scope[REFUSAL] = word_of(error)
-            response = _refusal(refused_of(error), request.method, path)
+            refused = refused_of(error)
+            scope[REFUSAL] = refused.word
+            response = _refusal(refused, request.method, path)
         response.headers.setdefault("x-amz-request-id", secrets.token_hex(8))
         await response(scope, receive, send)
 

@@ -71,11 +71,17 @@ _PRESIGNED = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Si
 
 
 class Refused(SfumatoError):
-    """Raised to refuse a request with an S3 error code; ``seconds`` says when to retry."""
+    """Raised to refuse a request with an S3 error code; ``seconds`` says when to retry.
 
-    def __init__(self, code: str, sentence: str, seconds: float | None = None) -> None:
+    ``word`` is the service's code of the refusal, for metrics.
+    """
+
+    def __init__(
+        self, code: str, sentence: str, seconds: float | None = None, word: str | None = None
+    ) -> None:
         super().__init__(sentence)
         self.code, self.seconds = code, seconds
+        self.word = word or _WORDS.get(code, "bad-input")
 
     @property
     def status(self) -> int:
@@ -94,16 +100,7 @@ def refused_of(error: SfumatoError) -> Refused:
         return Refused("ServiceUnavailable", "the source of this bucket cannot be read now; try later.", 5.0)
     found = refusal_of(error)
     assert found is not None
-    return Refused(found.s3, found.message, found.seconds)
-
-
-def word_of(error: SfumatoError) -> str:
-    """Return the service's refusal code of a refusal of the proxy."""
-    if isinstance(error, Refused | Fault):
-        return _WORDS.get(refused_of(error).code, "bad-input")
-    found = refusal_of(error)
-    assert found is not None
-    return found.code
+    return Refused(found.s3, found.message, found.seconds, found.code)
 
 
 def error_xml(refused: Refused, resource: str) -> tuple[bytes, str]:

@@ -24,8 +24,9 @@ from sfumato.serve.authentication import DatasetName
 from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
 from sfumato.serve.monitoring import MEDIA_TYPE
-from sfumato.serve.proxy.buckets import NewBucket, NewReader
+from sfumato.serve.proxy.buckets import NewBucket
 from sfumato.serve.proxy.protected_objects import Objects
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.refusals import Unauthenticated
 from sfumato.serve.release_store import Release, StoredRelease
 from sfumato.serve.rest.rest_requests import Asking, Form, Here, address_of, form_of, is_form, uploaded
@@ -512,9 +513,9 @@ def readers(service: Here, asking: Asking) -> dict[str, dict[str, Any]]:
 
 
 @proxies_router.put("/readers/{reader}")
-def say(service: Here, asking: Asking, reader: _Reader, new: NewReader) -> dict[str, Any]:
+def say(service: Here, asking: Asking, reader: _Reader, new: ReaderFacts) -> dict[str, Any]:
     """Set a reader's authorisations and jurisdiction, which the policy uses."""
-    return service.buckets.say(asking, reader, new.facts())
+    return service.buckets.say(asking, reader, new)
 
 
 @proxies_router.delete("/readers/{reader}")
