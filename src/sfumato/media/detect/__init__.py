@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from sfumato.media.detect.detectors import Plates as Plates
     from sfumato.media.detect.detectors import Saliency as Saliency
     from sfumato.media.detect.detectors import named_detectors as named_detectors
-    from sfumato.media.detect.learned_scorer import Learned as Learned
-    from sfumato.media.detect.learned_scorer import SensitivityScorer as SensitivityScorer
-    from sfumato.media.detect.learned_scorer import tile_embedding as tile_embedding
     from sfumato.media.detect.text_detector import Text as Text
     from sfumato.media.detect.thresholds import exponential_threshold as exponential_threshold
     from sfumato.media.detect.thresholds import functional_threshold as functional_threshold
@@ -29,17 +26,14 @@ __all__ = [
     "Box",
     "Detector",
     "Faces",
-    "Learned",
     "Plates",
     "Saliency",
-    "SensitivityScorer",
     "Text",
     "exponential_threshold",
     "functional_threshold",
     "named_detectors",
     "projected_gradient_threshold",
     "threshold_cost",
-    "tile_embedding",
 ]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
@@ -52,9 +46,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "Plates": "detectors",
             "Saliency": "detectors",
             "named_detectors": "detectors",
-            "Learned": "learned_scorer",
-            "SensitivityScorer": "learned_scorer",
-            "tile_embedding": "learned_scorer",
             "Text": "text_detector",
             "exponential_threshold": "thresholds",
             "functional_threshold": "thresholds",
