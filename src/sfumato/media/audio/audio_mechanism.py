@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, shown
+from sfumato.mechanisms import Mechanism, Parameter, RandomSource, Release, as_array, shown
 from sfumato.privacy import Guarantee, Unit
 
 __all__ = ["SoundMechanism", "window_samples"]
@@ -57,6 +58,7 @@ class Passage(Protocol):
         """Return the released samples that were still waiting; together as many as were given, or more."""
 
 
+@dataclass(eq=False, repr=False)
 class SoundMechanism(Mechanism):
     """Base of mechanisms for sounds.
 
@@ -68,9 +70,11 @@ class SoundMechanism(Mechanism):
 
     of_media: ClassVar[bool] = True
     units: ClassVar[tuple[str, ...]] = Unit.names("sound", "file")
-    unit: str | Unit
-    rate: int | None
-    shape: Sequence[int] | None
+
+    _: KW_ONLY
+    rate: SampleRate = None
+    shape: SoundClipShape = None
+    randomness: RandomSource = None
 
     @abstractmethod
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -52,7 +52,6 @@ from sfumato.mechanisms import (
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     keep_threshold,
     one_of,
     positive,
@@ -61,8 +60,6 @@ from sfumato.mechanisms import (
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
-    SampleRate,
-    SoundClipShape,
     SoundMechanism,
     SoundShape,
     SoundUnit,
@@ -73,7 +70,7 @@ from sfumato.media.audio.loudness import BANDS, BandLevels, band_levels, noise_w
 from sfumato.media.audio.mdct import Analysis, Lapped, Norm, Synthesis, rounding_share, window_sensitivity
 from sfumato.media.audio.speech import SIZES, Shapes, Weighting, best_size, shapes, steps_ahead
 from sfumato.noise import LAPLACE, NORMAL, Law, Rounded, Stream, coins, uniform_integers
-from sfumato.privacy import AUDIO, REQUIRED, Claim, Guarantee, Unit, gaussian_mu
+from sfumato.privacy import AUDIO, REQUIRED, Guarantee, Unit, gaussian_mu
 
 __all__ = ["BandNoise"]
 
@@ -367,6 +364,7 @@ _USUAL = Unit("window", 20.0)
 _ROUNDING = 2.0**-10
 
 
+@dataclass(eq=False, repr=False)
 class BandNoise(SoundMechanism):
     """Releases sounds by their bands; ``epsilon`` is the promise for one ``unit``.
 
@@ -385,48 +383,30 @@ class BandNoise(SoundMechanism):
     kinds = ("sound", "video")
     default_for = ("sound",)
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: SoundUnit = AUDIO.unit,
-        *,
-        rate: SampleRate = None,
-        clip: Annotated[float, Parameter("Largest size of a sample; larger ones are clipped.")] = 1.0,
-        keep: Annotated[
-            str,
-            Parameter(
-                "What is released of each block: the nearest public shape of speech, or its coefficients.",
-                choices=KEEPS,
-            ),
-        ] = "shapes",
-        shapes: Annotated[
-            int | None, Parameter("Number of public shapes; as many as ε can tell apart unless given.")
-        ] = None,
-        cutoff: Annotated[
-            float, Parameter("Highest frequency of coefficients, in hertz.", symbol="HERTZ")
-        ] = 4000.0,
-        weighting: Annotated[
-            str, Parameter("How bands count: by how well they are heard, or equally.", choices=WEIGHTINGS)
-        ] = "iso226",
-        restore: Annotated[
-            str, Parameter("What is made of noisy bands; costs no privacy.", choices=RESTORES)
-        ] = "wiener",
-        shape: SoundClipShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.rate = rate
-        self.clip = clip
-        self.keep = keep
-        self.shapes = shapes
-        self.cutoff = cutoff
-        self.weighting = weighting
-        self.restore = restore
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: SoundUnit = AUDIO.unit
+    _: KW_ONLY
+    clip: Annotated[float, Parameter("Largest size of a sample; larger ones are clipped.")] = 1.0
+    keep: Annotated[
+        str,
+        Parameter(
+            "What is released of each block: the nearest public shape of speech, or its coefficients.",
+            choices=KEEPS,
+        ),
+    ] = "shapes"
+    shapes: Annotated[
+        int | None, Parameter("Number of public shapes; as many as ε can tell apart unless given.")
+    ] = None
+    cutoff: Annotated[float, Parameter("Highest frequency of coefficients, in hertz.", symbol="HERTZ")] = (
+        4000.0
+    )
+    weighting: Annotated[
+        str, Parameter("How bands count: by how well they are heard, or equally.", choices=WEIGHTINGS)
+    ] = "iso226"
+    restore: Annotated[str, Parameter("What is made of noisy bands; costs no privacy.", choices=RESTORES)] = (
+        "wiener"
+    )
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
         """What is proven of ``unit``: exactly for shapes, by a certified sensitivity for coefficients."""
@@ -434,10 +414,6 @@ class BandNoise(SoundMechanism):
         if self._keep() == "shapes":
             return self._shapes_proven(sound_unit(unit), shape)
         return self._coefficients_proven(sound_unit(unit), shape)
-
-    def claim(self) -> Claim | None:
-        """Return None: the method is this package's own."""
-        return None
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """How often a shape is told wrongly, or the deviation of the noise on a coefficient at 1 kHz."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated
 
@@ -35,7 +36,6 @@ from sfumato.mechanisms import (
     Epsilon,
     ExpectedError,
     Parameter,
-    RandomSource,
     one_of,
     positive,
     shown,
@@ -43,8 +43,6 @@ from sfumato.mechanisms import (
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
-    SampleRate,
-    SoundClipShape,
     SoundMechanism,
     SoundShape,
     SoundUnit,
@@ -149,6 +147,7 @@ _FADED = 500.0
 _HALF_RANGE = 40.0  # decibels
 
 
+@dataclass(eq=False, repr=False)
 class MelLaplace(SoundMechanism):
     """The paper's mel-spectrogram noise at its claimed ``epsilon``; the proven column says what that costs.
 
@@ -161,33 +160,17 @@ class MelLaplace(SoundMechanism):
 
     kinds = ("sound", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        unit: SoundUnit = AUDIO.unit,
-        *,
-        rate: SampleRate = None,
-        decay: Annotated[float | None, Parameter("How fast the noise fades, in milliseconds.")] = 50.0,
-        moment: Annotated[
-            float | None, Parameter("Where the noise is largest, in milliseconds; the middle unless given.")
-        ] = None,
-        phase: Annotated[
-            str,
-            Parameter(
-                "Recovered from the noisy levels, or the clean one, which proves nothing.", choices=PHASES
-            ),
-        ] = "griffin-lim",
-        shape: SoundClipShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.rate = rate
-        self.decay = decay
-        self.moment = moment
-        self.phase = phase
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    unit: SoundUnit = AUDIO.unit
+    _: KW_ONLY
+    decay: Annotated[float | None, Parameter("How fast the noise fades, in milliseconds.")] = 50.0
+    moment: Annotated[
+        float | None, Parameter("Where the noise is largest, in milliseconds; the middle unless given.")
+    ] = None
+    phase: Annotated[
+        str,
+        Parameter("Recovered from the noisy levels, or the clean one, which proves nothing.", choices=PHASES),
+    ] = "griffin-lim"
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
         """The sum of 2/b over the levels that ``unit`` reaches at its worst place; nothing with the phase."""

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms import delta_between, noise_multiplier, positive
+from sfumato.mechanisms import RandomSource, delta_between, noise_multiplier, positive
 from sfumato.media.images.image_mechanism import PictureMechanism, Shape, footprint, picture_unit
 from sfumato.media.images.placements import Layer, gaussian_mu, laplace_epsilon
 from sfumato.media.images.planes import UNITY, Blocks, block_sums, levels_of, plane_names
@@ -199,12 +200,15 @@ class PlacedDesign(Protocol):
         """Return certified ε, or μ where the noise is Gaussian, over every placement of ``unit``."""
 
 
+@dataclass(eq=False, repr=False)
 class PlacedNoise(PictureMechanism):
     """Base of mechanisms that add noise to ``what``; subclasses hold ``epsilon`` and may hold ``delta``."""
 
     #: What noise is added to, as theorems name it.
     what: ClassVar[str]
-    epsilon: float
+
+    _: KW_ONLY
+    randomness: RandomSource = None
 
     @abstractmethod
     def design(self, shape: Shape) -> Any:

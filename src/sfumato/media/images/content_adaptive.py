@@ -37,7 +37,7 @@ slack. Smoothing and clipping afterwards look at nothing but the noisy scores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -57,7 +57,7 @@ from sfumato.mechanisms import (
 )
 from sfumato.media.detect import Detector, named_detectors
 from sfumato.media.images.block_noise import BlockNoise, loss
-from sfumato.media.images.image_mechanism import ImageShape, ImageUnit, PictureMechanism, Shape, picture_unit
+from sfumato.media.images.image_mechanism import ImageUnit, PictureMechanism, Shape, picture_unit
 from sfumato.media.images.plane_means import PlaneMeans
 from sfumato.media.images.planes import Blocks
 from sfumato.media.images.restoration import ChosenBlock, ChosenChroma, RestoreName
@@ -189,6 +189,7 @@ MAPS = ("public", "private", "unaccounted")
 _SENSITIVE = BOUNDARIES[2]
 
 
+@dataclass(eq=False, repr=False)
 class ContentAdaptive(PictureMechanism):
     """Block means of colour planes with noise that follows a map of sensitivity.
 
@@ -205,56 +206,36 @@ class ContentAdaptive(PictureMechanism):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        map: Annotated[
-            str,
-            Parameter(
-                "What the noise follows: public boxes (.json), or private or unaccounted, by detectors.",
-                choices=MAPS,
-                symbol="MAP",
-            ),
-        ] = "public",
-        *,
-        declared: Annotated[
-            Any,
-            Parameter("Map of sensitivity, or an array of scores.", array=True, doors=("python", "service")),
-        ] = None,
-        detectors: Annotated[
-            Iterable[str | Detector], Parameter("What looks for sensitive places.", arity=None)
-        ] = ("faces", "text", "plates"),
-        weights: Annotated[
-            Any, Parameter("Weights of identity, location, behaviour and preference.", arity=None)
-        ] = None,
-        tile: Annotated[int, Parameter("Side in pixels of a tile of the map.")] = 64,
-        map_share: Annotated[float, Parameter("Share of ε that pays for a private map.")] = 0.2,
-        low: Annotated[float, Parameter("Least share of ε that a place gets.")] = 0.05,
-        reserve: Annotated[float, Parameter("Share of the noise's ε that is spread evenly.")] = 0.2,
-        block: ChosenBlock = None,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.map = map
-        self.declared = declared
-        self.detectors = detectors
-        self.weights = weights
-        self.tile = tile
-        self.map_share = map_share
-        self.low = low
-        self.reserve = reserve
-        self.block = block
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
+    map: Annotated[
+        str,
+        Parameter(
+            "What the noise follows: public boxes (.json), or private or unaccounted, by detectors.",
+            choices=MAPS,
+            symbol="MAP",
+        ),
+    ] = "public"
+    _: KW_ONLY
+    declared: Annotated[
+        Any,
+        Parameter("Map of sensitivity, or an array of scores.", array=True, doors=("python", "service")),
+    ] = None
+    detectors: Annotated[
+        Iterable[str | Detector], Parameter("What looks for sensitive places.", arity=None)
+    ] = ("faces", "text", "plates")
+    weights: Annotated[
+        Any, Parameter("Weights of identity, location, behaviour and preference.", arity=None)
+    ] = None
+    tile: Annotated[int, Parameter("Side in pixels of a tile of the map.")] = 64
+    map_share: Annotated[float, Parameter("Share of ε that pays for a private map.")] = 0.2
+    low: Annotated[float, Parameter("Least share of ε that a place gets.")] = 0.05
+    reserve: Annotated[float, Parameter("Share of the noise's ε that is spread evenly.")] = 0.2
+    block: ChosenBlock = None
+    restore: RestoreName = "learned"
+    chroma: ChosenChroma = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
         """Return what the paper says of its allocation; the budget is that of a whole item there."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -44,7 +45,6 @@ from sfumato.mechanisms import (
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     delta_between,
     one_of,
     positive,
@@ -54,7 +54,6 @@ from sfumato.media.images.block_noise import BlockNoise, Design, expected_square
 from sfumato.media.images.cosine_noise import Band, CosineDesign, CosineNoise, inverse
 from sfumato.media.images.image_mechanism import (
     Block,
-    ImageShape,
     ImageUnit,
     Shape,
     picture_shape,
@@ -109,6 +108,7 @@ class ChannelMeans(BlockNoise):
         )
 
 
+@dataclass(eq=False, repr=False)
 class DPPix(ChannelMeans):
     """Pixelation with Laplace noise: ε-DP for any m pixels, ``unit="pixels(m)"``, in blocks of ``block``.
 
@@ -119,20 +119,9 @@ class DPPix(ChannelMeans):
 
     delta = 0.0
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        unit: ImageUnit = "pixels(16)",
-        block: Block = 16,
-        *,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.block = block
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    unit: ImageUnit = "pixels(16)"
+    block: Block = 16
 
     def claim(self) -> Claim | None:
         """Return what the paper says, of grey pictures."""
@@ -177,6 +166,7 @@ def _spectral_design(shape: Shape, epsilon: float, alpha: float, gaussian: bool)
     return CosineDesign(shape, bands, gaussian).stepped()
 
 
+@dataclass(eq=False, repr=False)
 class SpectralLaplace(CosineNoise):
     """The paper's noise on DCT coefficients of every channel, at its ``epsilon``.
 
@@ -188,26 +178,14 @@ class SpectralLaplace(CosineNoise):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        noise: Annotated[str, Parameter("Law of the noise.", choices=_NOISES)] = "laplace",
-        *,
-        alpha: Annotated[
-            float, Parameter("How fast the noise grows with frequency.", doors=("python", "service"))
-        ] = 0.6,
-        delta: Delta = DELTA,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.noise = noise
-        self.alpha = alpha
-        self.delta = delta
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    noise: Annotated[str, Parameter("Law of the noise.", choices=_NOISES)] = "laplace"
+    _: KW_ONLY
+    alpha: Annotated[
+        float, Parameter("How fast the noise grows with frequency.", doors=("python", "service"))
+    ] = 0.6
+    delta: Delta = DELTA
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the paper's words."""
@@ -244,6 +222,7 @@ class SpectralLaplace(CosineNoise):
         return delta_between(self.delta) if self._gaussian() else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class ScaledPixels(ChannelMeans):
     """The paper's noise on pixels at its ``epsilon``: Laplace of scale 0.3·255/ε on every value.
 
@@ -254,18 +233,9 @@ class ScaledPixels(ChannelMeans):
 
     delta = 0.0
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the paper's words."""
@@ -281,6 +251,7 @@ class ScaledPixels(ChannelMeans):
         return 1
 
 
+@dataclass(eq=False, repr=False)
 class UniformPixels(ChannelMeans):
     """Adds Laplace (``delta`` = 0) or Gaussian noise to every pixel, (ε, δ)-DP for ``unit``.
 
@@ -289,20 +260,9 @@ class UniformPixels(ChannelMeans):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        *,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the mechanisms' own theorems: here claim and proof agree."""

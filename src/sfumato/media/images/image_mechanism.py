@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ _CHANNELS = (1, 2, 3, 4)
 Block = Annotated[int, Parameter("Side in pixels of what is averaged.", symbol="B")]
 
 
+@dataclass(eq=False, repr=False)
 class PictureMechanism(Mechanism):
     """Base of mechanisms for pictures.
 
@@ -82,9 +84,10 @@ class PictureMechanism(Mechanism):
     units: ClassVar[tuple[str, ...]] = tuple(FOOTPRINTS)
     #: Whether pictures of several files may be drawn at once: all noise is from ``_streams``, row by row.
     batched: ClassVar[bool] = False
-    unit: str | Unit
-    shape: Sequence[int] | None
     _value_bytes: ClassVar[int] = 80
+
+    _: KW_ONLY
+    shape: ImageShape = None
 
     @abstractmethod
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:

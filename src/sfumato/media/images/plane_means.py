@@ -36,7 +36,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
@@ -47,12 +47,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
     Delta,
-    Distrust,
     Epsilon,
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     Tier,
     delta_between,
     epsilon_range,
@@ -71,7 +69,6 @@ from sfumato.media.images.block_noise import (
 )
 from sfumato.media.images.image_mechanism import (
     LONGEST_SIDE,
-    ImageShape,
     ImageUnit,
     Shape,
     picture_shape,
@@ -87,7 +84,7 @@ from sfumato.media.images.restoration import (
     restored,
 )
 from sfumato.noise import NORMAL, Rounded, Stream
-from sfumato.privacy import DELTA, IMAGES, REQUIRED, Claim, Unit
+from sfumato.privacy import DELTA, IMAGES, REQUIRED, Unit
 
 __all__ = ["PlaneMeans", "PlaneTier"]
 
@@ -167,6 +164,7 @@ def _design(
     return Design(blocks, chroma, scales, gaussian)
 
 
+@dataclass(eq=False, repr=False)
 class PlaneMeans(BlockNoise):
     """Adds noise to block sums of luma and chroma and restores the picture from them.
 
@@ -185,37 +183,19 @@ class PlaneMeans(BlockNoise):
     default_for = ("picture", "video")
     batched = True
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        block: ChosenBlock = None,
-        *,
-        shares: Annotated[
-            Any,
-            Parameter(
-                "Public part of ε that each place gets, stretched over the picture.", arity=None, array=True
-            ),
-        ] = None,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.block = block
-        self.shares = shares
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
-
-    def claim(self) -> Claim | None:
-        """Return None: no paper makes a claim for this mechanism."""
-        return None
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
+    block: ChosenBlock = None
+    _: KW_ONLY
+    shares: Annotated[
+        Any,
+        Parameter(
+            "Public part of ε that each place gets, stretched over the picture.", arity=None, array=True
+        ),
+    ] = None
+    restore: RestoreName = "learned"
+    chroma: ChosenChroma = None
 
     def design(self, shape: Shape) -> Design:
         """Return blocks and noise scales for pictures of ``shape``."""
@@ -291,6 +271,7 @@ def whole_side(name: str, value: Any) -> int:
 _HAIR = 1.0 + 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class PlaneTier(Tier, PlaneMeans):
     """The tier of readers of ``distrust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
 
@@ -298,33 +279,9 @@ class PlaneTier(Tier, PlaneMeans):
     ``delta``. Readers come one at a time, so the noise must be keyed.
     """
 
-    epsilon: Any
-    shares = None
-
-    def __init__(
-        self,
-        distrust: Distrust = 1.0,
-        levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = REQUIRED,
-        delta: Delta = DELTA,
-        unit: ImageUnit = IMAGES.unit,
-        block: ChosenBlock = None,
-        *,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.distrust = distrust
-        self.levels = levels
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.block = block
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Any = REQUIRED
+    delta: Delta = DELTA
+    shares: None = field(default=None, init=False)
 
     def design(self, shape: Shape) -> Design:
         """Return the blocks of the most trusted tier, with the noise of this one."""

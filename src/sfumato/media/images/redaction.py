@@ -8,6 +8,7 @@ That proves ε = 0 for a unit that cannot stand outside the mask, which is so wh
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Parameter, numeric, positive, share, shown
-from sfumato.media.images.image_mechanism import Block, ImageShape, ImageUnit, PictureMechanism, Shape
+from sfumato.media.images.image_mechanism import Block, ImageUnit, PictureMechanism, Shape
 from sfumato.media.images.plane_means import whole_side
 from sfumato.media.images.planes import Blocks, block_sums, levels_of
-from sfumato.privacy import IMAGES, Claim, Guarantee, Unit
+from sfumato.privacy import IMAGES, Guarantee, Unit
 
 __all__ = ["Blur", "Mask", "Pixelate"]
 
@@ -32,10 +33,6 @@ class _Obscured(PictureMechanism):
 
     _value_bytes: ClassVar[int] = 40
 
-    def claim(self) -> Claim | None:
-        """Return None: nobody claims a privacy loss for it."""
-        return None
-
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """Nothing."""
         return Guarantee.nothing("no noise: the release is a deterministic function of the picture", unit)
@@ -45,6 +42,7 @@ class _Obscured(PictureMechanism):
         return ()
 
 
+@dataclass(eq=False, repr=False)
 class Blur(_Obscured):
     """Averages around each pixel with a Gaussian weight of ``sigma`` pixels; edges are mirrored.
 
@@ -53,16 +51,9 @@ class Blur(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        sigma: Annotated[float, Parameter("How far it reaches, in pixels.", symbol="PIXELS")] = 8.0,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.sigma = sigma
-        self.unit = unit
-        self.shape = shape
+    sigma: Annotated[float, Parameter("How far it reaches, in pixels.", symbol="PIXELS")] = 8.0
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return blurred pictures; see :meth:`PictureMechanism.soften`."""
@@ -85,6 +76,7 @@ class Blur(_Obscured):
         return sigma
 
 
+@dataclass(eq=False, repr=False)
 class Pixelate(_Obscured):
     """Shows the average of each square of ``block`` pixels.
 
@@ -93,16 +85,9 @@ class Pixelate(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        block: Block = 16,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.block = block
-        self.unit = unit
-        self.shape = shape
+    block: Block = 16
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return pixelated pictures; see :meth:`PictureMechanism.soften`."""
@@ -119,6 +104,7 @@ class Pixelate(_Obscured):
         whole_side("block", self.block)
 
 
+@dataclass(eq=False, repr=False)
 class Mask(_Obscured):
     """Paints ``value`` (0 is black, 1 white) over the pixels of a public ``mask``.
 
@@ -130,25 +116,17 @@ class Mask(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        mask: Annotated[
-            Any,
-            Parameter(
-                "Public array over the picture: what is not 0 is painted over; everything unless given.",
-                arity=None,
-                array=True,
-            ),
-        ] = None,
-        value: Annotated[float, Parameter("What is painted, from 0 for black to 1 for white.")] = 0.5,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.mask = mask
-        self.value = value
-        self.unit = unit
-        self.shape = shape
+    mask: Annotated[
+        Any,
+        Parameter(
+            "Public array over the picture: what is not 0 is painted over; everything unless given.",
+            arity=None,
+            array=True,
+        ),
+    ] = None
+    value: Annotated[float, Parameter("What is painted, from 0 for black to 1 for white.")] = 0.5
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """ε = 0 where the mask covers the picture; otherwise nothing, since a unit may stand outside it."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -49,7 +49,6 @@ from sfumato.mechanisms import (
     shown,
 )
 from sfumato.media.images.image_mechanism import (
-    ImageShape,
     ImageUnit,
     PictureMechanism,
     Shape,
@@ -101,6 +100,7 @@ _PUBLISHED = {
 _COIN = 1 << 64
 
 
+@dataclass(eq=False, repr=False)
 class SelectiveNoise(PictureMechanism):
     """Laplace noise on chosen pixels; ``strategy`` is uniform, random, gradient, attention or hybrid.
 
@@ -117,31 +117,17 @@ class SelectiveNoise(PictureMechanism):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        strategy: Annotated[str, Parameter("Which pixels get noise.", choices=STRATEGIES)] = "hybrid",
-        unit: ImageUnit = "pixels(1)",
-        *,
-        k: Annotated[
-            float, Parameter("How many deviations above the mean a pixel's importance has to be.")
-        ] = 0.0,
-        coverage: Annotated[float | None, Parameter("Share of the pixels that gets noise.")] = None,
-        attribution: Annotated[
-            Callable[[Array], Array] | None,
-            Parameter("Function that says how important each pixel is.", doors=("python",)),
-        ] = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.strategy = strategy
-        self.unit = unit
-        self.k = k
-        self.coverage = coverage
-        self.attribution = attribution
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    strategy: Annotated[str, Parameter("Which pixels get noise.", choices=STRATEGIES)] = "hybrid"
+    unit: ImageUnit = "pixels(1)"
+    _: KW_ONLY
+    k: Annotated[float, Parameter("How many deviations above the mean a pixel's importance has to be.")] = 0.0
+    coverage: Annotated[float | None, Parameter("Share of the pixels that gets noise.")] = None
+    attribution: Annotated[
+        Callable[[Array], Array] | None,
+        Parameter("Function that says how important each pixel is.", doors=("python",)),
+    ] = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
         """Return what Table 5 says."""

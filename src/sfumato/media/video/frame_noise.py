@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -283,6 +283,7 @@ _ALSO = (*(Unit("pixels", size) for size in (1, 16)), *(Unit("region", size) for
 _HAIR = 1.0 + 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class FrameNoise(Mechanism):
     """A picture mechanism, such as ``PlaneMeans(4.0)``, applied to the frames of clips of ``frames`` frames.
 
@@ -300,28 +301,17 @@ class FrameNoise(Mechanism):
     kinds = ()
     units = _UNITS
 
-    def __init__(
-        self,
-        mechanism: Annotated[PictureMechanism | None, Parameter("Mechanism for one frame.")] = None,
-        unit: Annotated[
-            str | Unit | None, Parameter("Part of a clip that ε is for; that of the mechanism unless given.")
-        ] = None,
-        *,
-        beta: Annotated[float, Parameter("Correlation of the noise of one frame with the next.")] = 0.0,
-        smoothing: Annotated[float, Parameter("Memory of the filter over time, from 0 to below 1.")] = 0.88,
-        follow: Annotated[str | None, Parameter("What the filter follows.", choices=FOLLOWS)] = None,
-        frames: Annotated[int | None, Parameter("Number of frames of a clip.")] = None,
-        shape: Annotated[Sequence[int] | None, Parameter("Height, width and channels of a frame.")] = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.unit = unit
-        self.beta = beta
-        self.smoothing = smoothing
-        self.follow = follow
-        self.frames = frames
-        self.shape = shape
-        self.randomness = randomness
+    mechanism: Annotated[PictureMechanism | None, Parameter("Mechanism for one frame.")] = None
+    unit: Annotated[
+        str | Unit | None, Parameter("Part of a clip that ε is for; that of the mechanism unless given.")
+    ] = None
+    _: KW_ONLY
+    beta: Annotated[float, Parameter("Correlation of the noise of one frame with the next.")] = 0.0
+    smoothing: Annotated[float, Parameter("Memory of the filter over time, from 0 to below 1.")] = 0.88
+    follow: Annotated[str | None, Parameter("What the filter follows.", choices=FOLLOWS)] = None
+    frames: Annotated[int | None, Parameter("Number of frames of a clip.")] = None
+    shape: Annotated[Sequence[int] | None, Parameter("Height, width and channels of a frame.")] = None
+    randomness: RandomSource = None
 
     def shaped(self, shape: Sequence[int], frames: int) -> FrameNoise:
         """Return the same mechanism for clips of ``frames`` frames of ``shape``."""
