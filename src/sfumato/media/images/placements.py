@@ -1,4 +1,4 @@
-"""How much a unit of a picture can change sums over blocks of pixels, wherever in the picture it stands.
+"""Bounds on how much one unit of a picture can change sums over blocks of pixels, over all placements.
 
 A picture is released as layers. A :class:`Layer` cuts it into square blocks and adds noise to the sum, over
 each block B, of one linear value c·x of the pixels' colours x ∈ [0, h]^channels. Two pictures that differ in
@@ -39,13 +39,6 @@ w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
   group while m fits one block, and whenever the blocks so filled are of full size.
 
 Every term is positive, so rounding errors are relative; the results are raised by 1e-12 to cover them.
-
-The worst colours of pixels that may change: corners of the cube of colour differences.
-
-What a stretch of pixels shares with the blocks that an axis is cut into.
-
-Two axes of such stretches make every rectangle that can be the worst one: see ``placements`` for why it is
-enough to look where an end of a stretch meets an end of a block.
 """
 
 from __future__ import annotations
@@ -54,12 +47,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import LARGEST, SMALLEST, positive, shown
+from sfumato.mechanisms import LARGEST, SMALLEST
 from sfumato.media.images.image_mechanism import Footprint, footprint, picture_shape
 from sfumato.privacy import Unit
 
@@ -174,21 +168,18 @@ class Layer:
     scale: float | Array
 
     def __post_init__(self) -> None:
-        if isinstance(self.block, bool) or not isinstance(self.block, int | np.integer) or self.block < 1:
-            raise BadInput(
-                f"`block` must be a whole number of pixels, 1 or more, not {shown(self.block)}.",
-                parameter="block",
-            )
-        if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
-            raise BadInput(
-                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
-                parameter="colour",
-            )
-        scale = np.asarray(self.scale, dtype=np.float64)
-        if scale.ndim not in (0, 2) or not scale.size or not ((scale >= SMALLEST) & (scale <= LARGEST)).all():
-            raise BadInput(
-                "`scale` must be a positive number, or an array (rows, columns) of them.", parameter="scale"
-            )
+        check_scales(self.scale)
+
+
+def check_scales(scales: Any) -> None:
+    """Refuse noise scales that are not positive numbers in the range of every size and budget."""
+    values = np.asarray(scales)
+    if not ((values >= SMALLEST) & (values <= LARGEST)).all():
+        raise BadInput(
+            f"the noise would have a scale from {values.min():g} to {values.max():g}, and scales from "
+            f"{SMALLEST:g} to {LARGEST:g} can be drawn: give another `epsilon`.",
+            parameter="epsilon",
+        )
 
 
 def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
@@ -197,7 +188,7 @@ def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[i
     ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels.
     ``shape`` is (height, width) or (height, width, channels). The bound is proportional to 1/scale.
     """
-    height, width, covered, high = _checked(layers, unit, shape, high)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     strengths, maps = [np.abs(at_corners(layer.colour)) for layer in layers], _maps(layers)
     if all(inverse.size == 1 for inverse in maps):
         return high * covered.pixels * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
@@ -217,7 +208,7 @@ def gaussian_mu(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int],
 
     Arguments are those of :func:`laplace_epsilon`; the bound is proportional to 1/scale.
     """
-    height, width, covered, high = _checked(layers, unit, shape, high)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     bound = _pixels_square if covered.anywhere else _rectangle_square
     square = bound(_grouped(layers), height, width, covered)
     return high * math.sqrt(square) * _ROUNDING
@@ -327,24 +318,3 @@ def _onto_pieces(maps: Sequence[Array], rows: Axis, columns: Axis) -> list[Array
         np.broadcast_to(values, shape) if values.size == 1 else values[np.ix_(down, across)]
         for values, down, across in zip(maps, rows.owners, columns.owners, strict=True)
     ]
-
-
-def _checked(
-    layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float
-) -> tuple[int, int, Footprint, float]:
-    """Return height, width, what the unit covers, and high."""
-    height, width, channels = picture_shape(shape)
-    if not layers:
-        raise BadInput("no layers were given: a picture is released in at least one.")
-    for number, layer in enumerate(layers):
-        if len(layer.colour) != channels:
-            raise BadInput(
-                f"layer {number} has {len(layer.colour)} colour weights, but a picture {channels} channels."
-            )
-        grid = (-(-height // layer.block), -(-width // layer.block))
-        if np.ndim(layer.scale) and np.shape(layer.scale) != grid:
-            raise BadInput(
-                f"layer {number} has a scale of shape {np.shape(layer.scale)}; its blocks of {layer.block} "
-                f"pixels make {grid}."
-            )
-    return height, width, footprint(unit, shape), positive("high", high)

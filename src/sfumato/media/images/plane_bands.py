@@ -63,7 +63,7 @@ def _shaped(shape: Shape, unit: Unit, gaussian: bool, part: float, chroma: float
     weights, bands = plane_weights(shape[2]) / UNITY, []
     for plane, scale in enumerate(relative_scales(shape[2], chroma, gaussian)):
         kept = _kept(shape, part, plane_names(shape[2])[plane])
-        rows, columns = shaped_scales(unit, shape, kept, "gaussian" if gaussian else "laplace")
+        rows, columns = shaped_scales(unit, shape, kept, gaussian)
         bands.append(Band(kept, tuple(float(w) for w in weights[plane]), scale * rows, columns))
     return CosineDesign(shape, tuple(bands), gaussian)
 
