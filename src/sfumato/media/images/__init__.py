@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sfumato.media.images.sensitivity_map import CATEGORIES as CATEGORIES
     from sfumato.media.images.sensitivity_map import SensitivityMap as SensitivityMap
     from sfumato.media.images.sensitivity_map import annotated_map as annotated_map
-    from sfumato.media.images.sensitivity_map import category_of as category_of
     from sfumato.media.images.tiles import tiles_of as tiles_of
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
     "SpectralLaplace",
     "UniformPixels",
     "annotated_map",
-    "category_of",
     "footprint",
     "picture_shape",
     "tiles_of",
@@ -72,7 +70,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "CATEGORIES": "sensitivity_map",
             "SensitivityMap": "sensitivity_map",
             "annotated_map": "sensitivity_map",
-            "category_of": "sensitivity_map",
             "tiles_of": "tiles",
         },
     )

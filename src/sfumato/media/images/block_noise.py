@@ -1,4 +1,4 @@
-"""Mechanisms that add noise to sums over blocks of pixels; what they share.
+"""Base of mechanisms that add noise to sums over blocks of pixels, and the choice of the blocks.
 
 **Guarantee.** Block sums are whole numbers on a public grid (see ``planes``). Laplace noise of scale s_B on
 each (δ = 0), or Gaussian noise of deviation σ_B (δ > 0), is drawn in real numbers and rounded to that grid,
@@ -6,15 +6,9 @@ which is post-processing because the sums are whole. ``placements`` bounds the l
 √Σ(Δ_B/σ_B)², over every placement of a unit under replacement of its pixels by any colour. What is made of
 the noisy sums is post-processing.
 
-Which blocks and which shares of the budget promise the smallest error, before any picture is seen.
-
-The expected error is that of the best linear estimate under the public spectrum: what noise leaves of the
-frequencies that blocks resolve, and all of the others. It is a pure function of parameters and shape.
-
-What mechanisms for pictures share whose loss is certified over every placement of a unit.
-
-A *design* holds what noise is added to and how much of it, as a pure function of parameters and shape; its
-loss for a unit, ε under Laplace noise and μ under Gaussian noise, is what is proven.
+**Choice of blocks.** Unless they are given, the side of the blocks and the shares of the planes are those
+with the smallest expected error, before any picture is seen: that of the best linear estimate under the
+public spectrum, which is what noise leaves of the frequencies that blocks resolve, and all of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,21 +179,6 @@ def sensible_blocks(
     return Blocks(shape, side, side * multiple), two
 
 
-class PlacedDesign(Protocol):
-    """What noise is added to, and how much of it."""
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the noise is Gaussian rather than Laplace."""
-
-    @property
-    def relative(self) -> Array:
-        """The scale of the noise on each value over the largest."""
-
-    def loss(self, unit: Unit) -> float:
-        """Return certified ε, or μ where the noise is Gaussian, over every placement of ``unit``."""
-
-
 @dataclass(eq=False, repr=False)
 class PlacedNoise(PictureMechanism):
     """Base of mechanisms that add noise to ``what``; subclasses hold ``epsilon`` and may hold ``delta``."""
@@ -212,11 +191,15 @@ class PlacedNoise(PictureMechanism):
 
     @abstractmethod
     def design(self, shape: Shape) -> Any:
-        """Return a :class:`PlacedDesign` for pictures of ``shape``: a pure function of the parameters."""
+        """Return what noise is added to, and how much of it, for pictures of ``shape``.
+
+        A pure function of the parameters. It says whether the noise is ``gaussian`` rather than Laplace, and
+        its ``loss`` for a unit: certified ε, or μ where the noise is Gaussian, over every placement.
+        """
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """Return ε, or a curve of Gaussian noise, over every placement of ``unit``."""
-        design: PlacedDesign = self.design(shape)
+        design = self.design(shape)
         multiplier = 1.0 / design.loss(unit)
         if design.gaussian:
             theorem = f"analytic Gaussian, L2 sensitivity of {self.what} over every placement"
@@ -237,11 +220,10 @@ class PlacedNoise(PictureMechanism):
         delta = getattr(self, "delta", 0.0)
         return 0.0 if delta == 0 else delta_between(delta)
 
-    def _add_noise(
-        self, cells: Array, design: PlacedDesign, rounded: Rounded, white: float, first: int
-    ) -> None:
+    def _add_noise(self, cells: Array, relative: Array, rounded: Rounded, white: float, first: int) -> None:
         """Add noise to whole numbers ``cells`` (n, size) in place, picture ``first`` of the data first.
 
+        ``relative`` (size,) is the scale of the noise on each over the largest, which ``rounded`` has.
         ``white``, the scale they stand on, is part of keyed content: equal numbers on another scale get
         noise of another size, which must not come from the same stream.
         """
@@ -249,7 +231,7 @@ class PlacedNoise(PictureMechanism):
         content = np.column_stack([cells, np.full(count, white)]) if self.keyed else cells
         streams = self._streams(first, content)
         height = count // len(streams)
-        relative = np.tile(design.relative, height)
+        relative = np.tile(relative, height)
         for part, stream in enumerate(streams):
             noise = rounded.draw(stream, height * size, relative=relative)[0]
             cells[part * height : (part + 1) * height] += noise.reshape(height, size)
@@ -336,7 +318,7 @@ class BlockNoise(PlacedNoise):
         """Return noisy averages of each plane over blocks, (n, rows, columns), where 255 is white."""
         white = design.white(high)
         sums = block_sums(levels_of(pictures, white), design.blocks, white)
-        self._add_noise(sums, design, design.rounded(white), float(white), first)
+        self._add_noise(sums, design.relative, design.rounded(white), float(white), first)
         sums *= 255.0 / (white * UNITY) / design.counts
         means, ends = sums.astype(np.float32), np.cumsum(design.blocks.sizes)
         return [

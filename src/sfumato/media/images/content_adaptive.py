@@ -1,4 +1,4 @@
-"""Content-adaptive noise: the more a place gives away, the smaller its part of the budget.
+"""Content-adaptive noise: the more sensitive a place is, the smaller its share of the budget.
 
 **Guarantee.** Noise is that of ``PlaneMeans``, divided by shares in (0, 1] that a public rule reads off a map
 (``SensitivityMap.shares``). What is proven depends on where the map comes from:
@@ -15,23 +15,17 @@
 **Edge cases.** A place never gets more than the asked ε, so at equal worst case a map only ever adds noise. A
 map that is declared but was computed from a picture is refused as a public one.
 
-**Areas**: what is proven of units that lie wholly inside an area of a picture.
+**Areas.** A bound over every placement of a unit holds for those inside an area of a picture too, and is far
+too large for them where the area's noise is strong. Noisy sums over blocks that the area does not touch say
+nothing of such a unit, so they may be left out, as if their noise were infinite: the same certified bound
+then holds for placements inside the area.
 
-A bound over every placement of a unit holds for those inside an area too, and is far too large for them where
-the area's noise is strong. Noisy sums over blocks that the area does not touch say nothing of such a unit, so
-they may be left out, as if their noise were infinite: the same certified bound then holds for placements
-inside the area.
-
-**Private maps**: tile scores are released with noise, so that noise on the picture may follow them.
-
-**Guarantee.** Scores are clipped to [0, 1], each computed from its own tile alone. A unit lies in at most k
-tiles, over every placement (:func:`~sfumato.media.images.tiles.touched_tiles`, exact), so replacing its
+**Private maps.** Scores are clipped to [0, 1], each computed from its own tile alone. A unit lies in at most
+k tiles, over every placement (:func:`~sfumato.media.images.tiles.touched_tiles`, exact), so replacing its
 pixels moves the scores by at most k in L1. Scores are put on a public grid toward zero, which keeps them in
 [0, 1], and Laplace noise of scale k/ε is drawn in real numbers and rounded to that grid: pure ε, with no
-slack. Smoothing and clipping afterwards look at nothing but the noisy scores.
-
-**Edge cases.** With k tiles the noise is k/ε on a score that is at most 1. A map is worth having only where
-ε is well above k, so tiles should be as large as what is looked for.
+slack. Smoothing and clipping afterwards use the noisy scores alone. A score is at most 1, so a map is worth
+having only where ε is well above k: tiles should be as large as what is looked for.
 """
 
 from __future__ import annotations
@@ -57,7 +51,13 @@ from sfumato.mechanisms import (
 )
 from sfumato.media.detect import Detector, named_detectors
 from sfumato.media.images.block_noise import BlockNoise, loss
-from sfumato.media.images.image_mechanism import ImageUnit, PictureMechanism, Shape, picture_unit
+from sfumato.media.images.image_mechanism import (
+    ImageUnit,
+    PictureMechanism,
+    Shape,
+    picture_unit,
+    whole_side,
+)
 from sfumato.media.images.plane_means import PlaneMeans
 from sfumato.media.images.planes import Blocks
 from sfumato.media.images.restoration import ChosenBlock, ChosenChroma, RestoreName
@@ -68,7 +68,7 @@ from sfumato.media.images.sensitivity_map import (
     factor_weights,
     share_limits,
 )
-from sfumato.media.images.tiles import edges, tile_grid, tile_side, touched_tiles
+from sfumato.media.images.tiles import edges, tile_grid, touched_tiles
 from sfumato.noise import LAPLACE, Rounded, Stream, grid_step
 from sfumato.privacy import IMAGES, REQUIRED, Claim, Guarantee, Neighbours, Unit, format_delta, format_upper
 
@@ -121,11 +121,6 @@ class PrivateMap:
     unit: Unit | str = IMAGES.unit
     tile: int = 64
 
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        picture_unit(self.unit)
-        tile_side(self.tile)
-
     def touched(self, unit: Unit, shape: Shape) -> int:
         """Return how many tiles of a picture of ``shape`` one ``unit`` can lie in."""
         return touched_tiles(unit, shape[0], shape[1], *tile_grid(shape[0], shape[1], self.tile))
@@ -133,9 +128,7 @@ class PrivateMap:
     def scale(self, shape: Shape) -> float:
         """Return the scale of the noise on every score."""
         # A hair more, so that the ε read back from the scale is at most what was asked for.
-        return (
-            self.touched(picture_unit(self.unit), shape) / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
-        )
+        return self.touched(picture_unit(self.unit), shape) / self.epsilon * (1.0 + 1e-12)
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """Return pure ε for ``unit``: the tiles it can lie in, over the scale."""
@@ -335,7 +328,7 @@ class ContentAdaptive(PictureMechanism):
         if kind == "public":
             self._means(1.0, self._declared_shares())._prepared(shape, high)
             return
-        tile_side(self.tile)
+        whole_side("tile", self.tile)
         if self.declared is None:
             for detector in self._chosen():
                 detector.load()

@@ -374,7 +374,7 @@ class CosineNoise(PlacedNoise):
         exact = design.coefficients(planes)
         count = len(pictures)
         flat = np.concatenate([part.reshape(count, -1) for part in exact], axis=1)
-        self._add_noise(flat, design, design.rounded, high, first)
+        self._add_noise(flat, design.relative, design.rounded, high, first)
         flat *= 255.0 * design.step
         ends = np.cumsum([part[0].size for part in exact])
         parts = np.split(flat, ends[:-1], axis=1)

@@ -1,36 +1,32 @@
 """Image baselines: DP-Pix, the noise of the adaptive multimedia paper, and uniform pixel noise.
 
-**DP-Pix** (Fan 2018): averages over blocks of pixels with Laplace noise, shown as flat blocks.
+**DP-Pix** (Fan 2018): averages over blocks of pixels with Laplace noise, shown as flat blocks. *Guarantee.* m
+pixels change the sum of a grey picture's blocks by at most 255·m in L1, so noise of scale 255·m/(b²ε) on
+averages over b × b pixels is ε-DP for ``pixels(m)``. Of several channels all may change at once, and each
+gets noise of as many times that scale. What holds of other units is computed over every placement (see
+``block_noise``).
 
-**Guarantee.** m pixels change the sum of a grey picture's blocks by at most 255·m in L1, so noise of scale
-255·m/(b²ε) on averages over b × b pixels is ε-DP for ``pixels(m)``. Of several channels all may change at
-once, and each gets noise of as many times that scale. What holds of other units is computed over every
-placement (see ``block_noise``).
+**Adaptive multimedia paper**: noise as the paper calibrates it. *Claim.* Section 3.2.1 and Table 2: Laplace
+noise of scale 0.3·Δ/ε, Δ = 255, on RGB pixels; Gaussian noise of 0.5·Δ/ε, Δ = √N, on DCT coefficients; and,
+in the spectrum, Laplace noise of scale λ·(1 + f/f_max)^α with α = 0.6. The paper gives no δ for its Gaussian
+noise.
 
-**Adaptive multimedia paper**: noise on pictures as the paper calibrates it, with what that really proves.
-
-**Claim.** Section 3.2.1 and Table 2: Laplace noise of scale 0.3·Δ/ε, Δ = 255, on RGB pixels; Gaussian noise
-of 0.5·Δ/ε, Δ = √N, on DCT coefficients; and, in the spectrum, Laplace noise of scale λ·(1 + f/f_max)^α with
-α = 0.6. The paper gives no δ for its Gaussian noise.
-
-**Guarantee.** Factors below 1 break the first claim even for one value of one pixel: Laplace noise of scale
+*Guarantee.* Factors below 1 break the first claim even for one value of one pixel: Laplace noise of scale
 0.3·Δ/ε is ε/0.3-DP for it, and a pixel has three values and a region many pixels. The proven column holds the
 certified ε of every unit for the noise that was really added (see ``block_noise`` and ``cosine_noise``).
 
-**Choices.** The paper does not say what λ is, nor how the frequencies of two axes make one f. Here λ is
+*Choices.* The paper does not say what λ is, nor how the frequencies of two axes make one f. Here λ is
 0.5·√N/ε, Table 2's row of DCT coefficients, with N the number of pixels, and (1 + f/f_max)^α is the geometric
 mean of the factors of both axes.
 
-**Uniform pixels**: the same noise on every value of every pixel, the baseline that knows nothing of pictures.
-
-**Guarantee.** That of ``block_noise`` with blocks of one pixel: Laplace noise (δ = 0) or Gaussian noise
-(δ > 0) calibrated for the unit over every placement, all channels changing at once.
+**Uniform pixels**: the same noise on every value of every pixel. *Guarantee.* That of ``block_noise`` with
+blocks of one pixel: Laplace noise (δ = 0) or Gaussian noise (δ > 0) calibrated for the unit over every
+placement, all channels changing at once.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any
@@ -58,8 +54,8 @@ from sfumato.media.images.image_mechanism import (
     Shape,
     picture_shape,
     picture_unit,
+    whole_side,
 )
-from sfumato.media.images.plane_means import whole_side
 from sfumato.media.images.planes import Blocks
 from sfumato.media.images.restoration import restored
 from sfumato.privacy import DELTA, IMAGES, REQUIRED, Claim, Neighbours, Unit
@@ -78,15 +74,14 @@ def _design(shape: Shape, unit: Unit, target: float, gaussian: bool, block: int)
 
 
 class ChannelMeans(BlockNoise):
-    """Base of mechanisms that show noisy block averages of the channels themselves, as flat blocks."""
+    """Base of mechanisms that show noisy averages of the channels over flat blocks of ``block`` pixels."""
 
-    @abstractmethod
-    def _side(self) -> int:
-        """Return the side of a block in pixels."""
+    block = 1
 
     def design(self, shape: Shape) -> Design:
         """Return blocks and noise scales for pictures of ``shape``."""
-        return _design(shape, picture_unit(self.unit), self._target(), self._delta() > 0.0, self._side())
+        side = whole_side("block", self.block)
+        return _design(shape, picture_unit(self.unit), self._target(), self._delta() > 0.0, side)
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return flat blocks of noisy averages; see :meth:`PictureMechanism.soften`."""
@@ -142,9 +137,6 @@ class DPPix(ChannelMeans):
                 parameter="unit",
             )
         return super().design(shape)
-
-    def _side(self) -> int:
-        return whole_side("block", self.block)
 
 
 _NOISES = ("laplace", "gaussian")
@@ -247,9 +239,6 @@ class ScaledPixels(ChannelMeans):
         scale = _PIXELS / positive("epsilon", self.epsilon)
         return Design(Blocks(shape, 1, 1, mixed=False), 0.0, (scale,) * shape[2], False)
 
-    def _side(self) -> int:
-        return 1
-
 
 @dataclass(eq=False, repr=False)
 class UniformPixels(ChannelMeans):
@@ -275,6 +264,3 @@ class UniformPixels(ChannelMeans):
             unit=picture_unit(self.unit),
             neighbours=Neighbours.REPLACE,
         )
-
-    def _side(self) -> int:
-        return 1

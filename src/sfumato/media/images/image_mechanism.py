@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, records, shown
+from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, records, shown, whole
 from sfumato.noise import each_block
 from sfumato.privacy import Guarantee, Unit
 
@@ -205,6 +205,11 @@ def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
         return records(mechanism, X, reset=reset)
     records(mechanism, array[:1], reset=reset)
     return array
+
+
+def whole_side(name: str, value: Any) -> int:
+    """Return ``value``, if it is a whole number of pixels, and of no more than any picture has."""
+    return whole(name, value, LONGEST_SIDE, "number of pixels")
 
 
 def white(dtype: np.dtype[Any]) -> float:

@@ -58,7 +58,6 @@ from sfumato.mechanisms import (
     one_of,
     proper_share,
     shown,
-    whole,
 )
 from sfumato.media.images.block_noise import (
     BlockNoise,
@@ -68,11 +67,11 @@ from sfumato.media.images.block_noise import (
     sensible_blocks,
 )
 from sfumato.media.images.image_mechanism import (
-    LONGEST_SIDE,
     ImageUnit,
     Shape,
     picture_shape,
     picture_unit,
+    whole_side,
 )
 from sfumato.media.images.planes import UNITY, plane_names
 from sfumato.media.images.restoration import (
@@ -260,11 +259,6 @@ class PlaneMeans(BlockNoise):
             design = self.design(self._picture(None))
             values |= {"blocks": [design.blocks.luma, design.blocks.chroma], "chroma_share": design.chroma}
         return values
-
-
-def whole_side(name: str, value: Any) -> int:
-    """Return ``value``, if it is a whole number of pixels, and of no more than any picture has."""
-    return whole(name, value, LONGEST_SIDE, "number of pixels")
 
 
 # For what is lost when rungs are multiplied out and squares are taken apart.

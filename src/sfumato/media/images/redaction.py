@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Parameter, numeric, positive, share, shown
-from sfumato.media.images.image_mechanism import Block, ImageUnit, PictureMechanism, Shape
-from sfumato.media.images.plane_means import whole_side
+from sfumato.media.images.image_mechanism import Block, ImageUnit, PictureMechanism, Shape, whole_side
 from sfumato.media.images.planes import Blocks, block_sums, levels_of
 from sfumato.privacy import IMAGES, Guarantee, Unit
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import NESTED, Mechanism, delta_between, positive, shown
+from sfumato.mechanisms import NESTED, Mechanism, delta_between, positive, proper_share
 from sfumato.media.audio.audio_mechanism import SoundMechanism
 from sfumato.media.images.image_mechanism import PictureMechanism
 from sfumato.media.video.frame_noise import IN_A_FRAME, FrameNoise
@@ -72,13 +72,11 @@ class ClipNoise:
         picture = self.picture.shaped((source.height, source.width, 3), source.frames)
         track = source.sound
         sound = None if track is None else self.sound
-        part = 1.0 if sound is None else _proper(self.share)
+        part = 1.0 if sound is None else proper_share("share", self.share)
         if given.name in (*_WHOLE, "channel"):
-            picture = FrameNoise(**(picture.get_params(deep=False) | {"unit": given}))
+            picture = replace(picture, unit=given)
         if given.name in _WHOLE:
-            picture = FrameNoise(
-                **(picture.get_params(deep=False) | {"mechanism": _part(picture._mechanism(), part)})
-            )
+            picture = replace(picture, mechanism=_part(picture._mechanism(), part))
         if sound is not None and track is not None:
             sound = sound.shaped((track.samples, track.channels), track.rate)
             if given.name not in _IN_PICTURES:
@@ -212,10 +210,3 @@ def _part(mechanism: Any, part: float) -> Any:
     if values.get("delta"):
         values["delta"] = part * delta_between(values["delta"])
     return type(mechanism)(**values)
-
-
-def _proper(part: float) -> float:
-    number = isinstance(part, int | float) and not isinstance(part, bool)
-    if not number or not 0.0 < part < 1.0:
-        raise BadInput(f"`share` must lie strictly between 0 and 1, not {shown(part)}.", parameter="share")
-    return float(part)
