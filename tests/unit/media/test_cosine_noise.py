@@ -205,18 +205,18 @@ def test_coefficient_bounds_hold_and_are_attained(name, size):
         assert bound == pytest.approx(true)
 
 
-@pytest.mark.parametrize(("law", "power"), [("gaussian", 0.5), ("laplace", 1.0 / 3.0)])
-def test_shaped_scales_are_the_powers_that_spend_noise_best(law, power):
+@pytest.mark.parametrize(("gaussian", "power"), [(True, 0.5), (False, 1.0 / 3.0)])
+def test_shaped_scales_are_the_powers_that_spend_noise_best(gaussian, power):
     """Any small change of the shape, at an equal sum of losses, adds noise."""
     unit, shape, kept = "region(8)", (64, 48), (16, 12)
-    rows, columns = shaped_scales(unit, shape, kept, law)
+    rows, columns = shaped_scales(unit, shape, kept, gaussian)
     assert rows.max() == columns.max() == 1.0
     bound = np.outer(*coefficient_bounds(unit, shape, kept))
     scales = np.outer(rows, columns)
     assert scales / bound**power == pytest.approx(np.full(kept, scales[0, 0] / bound[0, 0] ** power))
 
     def noise(shape_):
-        loss = np.square(bound / shape_).sum() ** 0.5 if law == "gaussian" else (bound / shape_).sum()
+        loss = np.square(bound / shape_).sum() ** 0.5 if gaussian else (bound / shape_).sum()
         return float(np.square(shape_ * loss).sum())
 
     rng = np.random.default_rng(0)

@@ -16,23 +16,18 @@ have one shape together and come back alike; coefficients are kept channel by ch
 declared clip are clipped, NaN and infinities refused. Nothing above 4 kHz comes back as shapes, and below a
 rate of 8 kHz the upper bands are empty, so that shapes fit less well.
 
-**Noise mode** adds noise to every MDCT coefficient below a cutoff and restores by public statistics of
-speech.
+**Coefficients.** Every MDCT coefficient below a cutoff gets noise. Coefficients are rounded to the nearest
+multiple of a public power of two, noise of scale s_k is drawn on the same grid, and the sum is an integer
+sum. Post-processing weighs each coefficient by E[S/(S + noise)], where the power S of its band is taken from
+public shapes of speech, each as likely as the noisy block makes it.
 
-Coefficients are rounded to the nearest multiple of a public power of two, noise of scale s_k is drawn on the
-same grid, and the sum is an integer sum. Post-processing weighs each coefficient by E[S/(S + noise)], where
-the power S of its band is taken from public shapes of speech, each as likely as the noisy block makes it.
-
-**Shapes mode** tells speech in a few public shapes: the nearest shape of each kept block, by randomised
-response.
-
-Of every ``stride`` blocks one is kept. The window that a guarantee is for then reaches one kept block, since
-kept blocks are further apart than it is long, and that block's shape can be told with all of ε; two blocks
-with half of ε each would say less. Between kept blocks nothing of the recording is used.
-
-What is released is the sequence of answers. The sound is post-processing: levels follow from the answers and
-from public statistics of speech (the posterior mean in a hidden Markov model), or are those of the answers
-themselves, and coefficients with such levels get public signs. It is speech without a voice.
+**Shapes.** Of every ``stride`` blocks one is kept, and its nearest public shape is released by randomised
+response. The window that a guarantee is for then reaches one kept block, since kept blocks are further apart
+than it is long, and that block gets all of ε; two blocks with half of ε each would say less. Between kept
+blocks nothing of the recording is used. The sound is post-processing of the sequence of answers: levels
+follow from the answers and from public statistics of speech (the posterior mean in a hidden Markov model), or
+are those of the answers themselves, and coefficients with such levels get public signs. It is speech without
+a voice.
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -355,8 +350,7 @@ class ShapesPassage:
         return np.repeat(samples * self._clip, self._channels, axis=0)
 
 
-Keep = Literal["shapes", "coefficients"]
-KEEPS, WEIGHTINGS, RESTORES = get_args(Keep), get_args(Weighting), ("wiener", "none")
+KEEPS, WEIGHTINGS, RESTORES = ("shapes", "coefficients"), get_args(Weighting), ("wiener", "none")
 
 # The stride of kept blocks where the unit is no window.
 _USUAL = Unit("window", 20.0)
@@ -458,8 +452,8 @@ class BandNoise(SoundMechanism):
                 parameter="shapes",
             )
 
-    def _keep(self) -> Keep:
-        return cast(Keep, one_of("keep", self.keep, KEEPS))
+    def _keep(self) -> str:
+        return one_of("keep", self.keep, KEEPS)
 
     def _bands(self) -> BandLevels:
         return band_levels(self._rate())

@@ -9,10 +9,8 @@ N/2 is full overlap. The two ends of a signal have no boundary, so n samples giv
 Coefficient k of block t depends on the samples from tN − h up to (t+1)N + h alone, which is what a bound on
 the effect of a short stretch of time rests on.
 
-**Sensitivity**: what a stretch of time can do to kept, scaled coefficients, certified over every placement.
-
-Let A hold the kept rows of the transform, row (t, k) divided by the noise scale s_k. A change of the samples
-of a set S, each by at most R, moves the output by at most
+**Sensitivity.** Let A hold the kept rows of the transform, row (t, k) divided by the noise scale s_k. A
+change of the samples of a set S, each by at most R, moves the output by at most
 
     L2:  R·min(√|S|·σ_max(A_S), Σ_{i∈S} ‖a_i‖₂),    L1:  R·min(Σ_{i∈S} ‖a_i‖₁, √(|S|·Σ_rows 1/s²)),
 

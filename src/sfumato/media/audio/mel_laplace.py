@@ -1,4 +1,4 @@
-"""The multimedia paper's noise on mel spectrograms, as it stands there, with what it really proves.
+"""The noise that the adaptive multimedia paper adds to mel spectrograms, and what it proves.
 
 Section 3.2.1: Laplace noise on mel levels, shaped by equal loudness, N(f) = N₀·A(f), and fading away from a
 moment t₀, y_t = x_t + n_t·exp(−|t − t₀|/τ) with τ = 50 ms; Table 2: scale 0.4Δ/ε with Δ = 2.
@@ -12,11 +12,10 @@ nothing is protected. With ``phase="keep"`` the clean phase is released as it is
 **Edge cases.** Several channels are mixed to one and come back alike. A clip is held whole, so at most two
 minutes are taken. Other rates are resampled to 22.05 kHz and back; the filter's reach is part of the unit.
 
-**Mel spectrograms** of sound, and sound with a given mel spectrogram, as the multimedia paper prepares them.
-
-At 22.05 kHz: Hann windows of 2048 samples every 512, power spectra summed into 128 triangles that are equally
-wide on the mel scale, decibels with a floor at −80 (section 4.1.1). Full scale is 0 dB, not the loudest
-frame: a reference read off the recording would be a release of its own.
+**Mel spectrograms** are those of the paper (section 4.1.1). At 22.05 kHz: Hann windows of 2048 samples every
+512, power spectra summed into 128 triangles that are equally wide on the mel scale, decibels with a floor at
+−80. Full scale is 0 dB, not the loudest frame: a reference read off the recording would be a release of its
+own.
 """
 
 from __future__ import annotations

@@ -5,12 +5,8 @@ last stage, which is no probability. The confidence here is a logistic curve of 
 a width that were chosen on public pictures: it orders detections; it does not calibrate them. The paper's
 threshold of 0.95 on face confidence therefore has no equal here.
 
-**Saliency** is the spectral residual of an image, or of each tile.
-
-Attention says where a viewer looks, not what is secret. It speaks of the factor behaviour, for want of a
-detector of what people do.
-
-Names are those that the command line and statements spell.
+**Saliency** is the spectral residual of an image, or of each tile: where a viewer looks, not what is secret.
+It counts for the factor behaviour, for want of a detector of what people do.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 With RapidOCR (extra ``text``) lines are read, and a line with an address sign, a long number, a date or the
 pattern of a licence plate scores 1 whatever the reader's confidence. What was read is looked at inside one
 function and is neither kept, nor logged, nor part of any message. Without RapidOCR, lines are found by their
-strokes alone, and nothing is read.
-
-**Strokes** show text by two tones, and many changes between them along a line. Nothing is read.
+strokes alone, which show text by two tones and many changes between them along a line; nothing is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Noisy block sums of colour planes, restored with public statistics: the default for pictures.
+"""Noise on block sums of colour planes, restored with public statistics: the default for pictures.
 
 **Guarantee.** That of ``block_noise``: Laplace or Gaussian noise on whole block sums of luma, chroma and
 transparency, as much as makes the bound over every placement of the unit the ε that was asked for. All else
@@ -8,27 +8,21 @@ is post-processing: pixels are estimated from averages under public statistics, 
 its own. Floating point is rounded to 65,536 levels first, and 16-bit values lose their last bits where the
 noise is so large that the grid would be finer than 2⁻⁴⁰ of it.
 
-A public map of the part of the budget that each place of a picture gets.
-
-One tier of a picture's nested releases: block sums with rungs of Gaussian noise, restored.
-
-**Guarantee.** All tiers share the blocks and the shares of the planes that are sensible for the most trusted
-one. With these fixed, the deviations of all blocks are one vector r times a number: tier i, which promises
-(ε_i, δ) or μ_i of the unit, has σ_i·r with σ_i = σ₀·μ₀/μ_i, since the loss √Σ(Δ_B/σ_B)² of ``block_noise``
-is inversely proportional to that number for every placement of every unit. Tier i adds the noises of rungs
-0…i to the same whole block sums, rung 0 of deviations σ₀·r and rung j of √(σ²_j − σ²_{j−1})·r, all
-independent; sums of independent normals are normal, so it has N(0, σ²_i·r²) noise and proves what
-``PlaneMeans`` with these deviations proves. Noisy sums S + N₀ + … + N_i are rounded once, to the grid that S
-stands on; then come restoring, clipping and rounding to pixels.
+**Nested tiers.** All tiers share the blocks and the shares of the planes that are sensible for the most
+trusted one. With these fixed, the deviations of all blocks are one vector r times a number: tier i, which
+promises (ε_i, δ) or μ_i of the unit, has σ_i·r with σ_i = σ₀·μ₀/μ_i, since the loss √Σ(Δ_B/σ_B)² of
+``block_noise`` is inversely proportional to that number for every placement of every unit. Tier i adds the
+noises of rungs 0…i to the same whole block sums, rung 0 of deviations σ₀·r and rung j of √(σ²_j −
+σ²_{j−1})·r, all independent; sums of independent normals are normal, so it has N(0, σ²_i·r²) noise and proves
+what ``PlaneMeans`` with these deviations proves. Noisy sums S + N₀ + … + N_i are rounded once, to the grid
+that S stands on; then come restoring, clipping and rounding to pixels.
 
 Together: given S + N₀ in real numbers, everything else is made of noise that does not depend on the picture:
 S + N₀ + N₁ adds an independent N₁, and so on. Rounding, restoring and clipping are post-processing too. So
 all tiers together prove what the most trusted one proves, for every unit. Under keyed noise the rungs are a
 function of the secret, of the block sums and of the list of all tiers, not of the tier that is drawn, so this
-holds for tiers that are drawn one at a time.
-
-**Edge cases.** Those of ``PlaneMeans``. Noise must be keyed and δ > 0: sums of Laplace noises have another
-law than Laplace noise, and are not nested here.
+holds for tiers that are drawn one at a time. Noise must be keyed and δ > 0: sums of Laplace noises have
+another law than Laplace noise, and are not nested here.
 """
 
 from __future__ import annotations

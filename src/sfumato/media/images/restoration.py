@@ -1,4 +1,4 @@
-"""From noisy block averages to pixels: post-processing with public statistics, which costs no privacy.
+"""Restoration of pixels from noisy block averages, with public statistics: post-processing, no privacy cost.
 
 - ``"none"``: each pixel is the noisy average of its block.
 - ``"smooth"``: straight lines between the centres of blocks.
@@ -13,21 +13,16 @@ blocks, by conjugate gradients for many.
 Pictures are restored many at once, by one product of matrices for each picture: what becomes of a picture
 does not depend on which others are restored with it, down to the last bit.
 
-From averages over blocks back to pixels, along one axis at a time.
+**Network.** A small convolutional network, in NumPy alone, corrects the Wiener estimate of luma. It sees the
+noisy averages, the Wiener estimate, the logarithm of the deviation of the noise and its law, for each block,
+and answers with a correction for each quarter of a block. Its weights were trained on public photographs by
+``benchmarks/picture_training.py``, which lists them.
 
-A small convolutional network that corrects the Wiener estimate of luma, in NumPy alone.
-
-It sees the noisy averages, the Wiener estimate, the logarithm of the deviation of the noise and its law, for
-each block, and answers with a correction for each quarter of a block. Its weights were trained on public
-photographs by ``benchmarks/picture_training.py``, which lists them; it is applied to what is already
-released, so it costs no privacy.
-
-What photographs look like on average, known without looking at private ones.
-
-The power of a photograph falls with spatial frequency f (cycles per pixel) as a power law: the mean square of
-an orthonormal DCT coefficient is amplitude · f^−slope · (1 + lean·cos 4θ), where θ is the direction; values
-are in 255ths of white. ``benchmarks/picture_statistics.py`` computed these constants from 28 photographs of
-COCO val2017 that it lists, chosen by a hash of their file names; results are measured on 37 others.
+**Statistics of photographs**, known without looking at private ones. The power of a photograph falls with
+spatial frequency f (cycles per pixel) as a power law: the mean square of an orthonormal DCT coefficient is
+amplitude · f^−slope · (1 + lean·cos 4θ), where θ is the direction; values are in 255ths of white.
+``benchmarks/picture_statistics.py`` computed these constants from 28 photographs of COCO val2017 that it
+lists, chosen by a hash of their file names; results are measured on 37 others.
 """
 
 from __future__ import annotations

@@ -16,12 +16,10 @@ The paper calls these "0.82ε" to "0.93ε" at "equivalent privacy levels" and na
 **Edge cases.** Noise is rounded to a grid far finer than the levels of a picture. In a picture of one colour
 nothing lies above the threshold μ + kσ, so nothing is chosen, and it is released as it is.
 
-**Attributions**: how much each pixel matters to a model, |∂f/∂x|, by which selective perturbation chooses
-(section 3.3.2).
-
-An attribution maps pictures (n, h, w, c) with values in [0, 1] to (n, h, w), none negative. The paper does
-not say which model it differentiates. The default here is a public one without training, whose gradient is
-known in closed form; a caller may give another function.
+**Attributions** (section 3.3.2): how much each pixel matters to a model, |∂f/∂x|. An attribution maps
+pictures (n, h, w, c) with values in [0, 1] to (n, h, w), none negative. The paper does not say which model it
+differentiates. The default here is a public one without training, whose gradient is known in closed form; a
+caller may give another function.
 """
 
 from __future__ import annotations

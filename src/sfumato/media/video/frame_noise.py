@@ -1,7 +1,7 @@
 """Frames of a clip through an image mechanism, with noise that may be correlated over time, and a filter.
 
 **Guarantee.** Noise on different frames is independent (or, with ``beta``, equivalent to independent noise on
-the innovations: ``correlated_frames``), so a unit inside one frame, or a whole ``frame``, costs what it costs
+the innovations, see below), so a unit inside one frame, or a whole ``frame``, costs what it costs
 in one picture. A change of all frames composes over them: T times the loss of a whole picture under Laplace
 noise, √T times its μ under Gaussian noise. That holds of the unit ``clip``, and of the ``channel`` that the
 pictures are. The number of frames, their size and their times are public. The filter over time sees released
@@ -10,13 +10,10 @@ frames only: post-processing.
 **Edge cases.** A clip of one frame is a picture. ``region(m)`` and ``pixels(m)`` lie in one frame; what is
 proven where they change in every frame at once stands in the notes of the statement.
 
-**Correlated noise**: Gaussian noise that is correlated from frame to frame, exactly, on a grid of whole
-numbers.
-
-Noise of the first-order autoregression n_t = βn_{t−1} + √(1−β²)·σw_t cannot be drawn frame by frame and
-rounded without error, since n_{t−1} is real. But y_t = x_t + n_t is the same release as its innovations
-y_t − βy_{t−1} = (x_t − βx_{t−1}) + √(1−β²)·σw_t, because each can be computed from the other. So the whole
-numbers
+**Correlated noise** is Gaussian and exact, on a grid of whole numbers. Noise of the first-order
+autoregression n_t = βn_{t−1} + √(1−β²)·σw_t cannot be drawn frame by frame and rounded without error, since
+n_{t−1} is real. But y_t = x_t + n_t is the same release as its innovations y_t − βy_{t−1} = (x_t − βx_{t−1})
++ √(1−β²)·σw_t, because each can be computed from the other. So the whole numbers
 
     e_0 = c·x_0,    e_t = 128·x_t − k·x_{t−1} + 255·k    (β = k/128, c = ⌊√(128² − k²)⌋)
 
@@ -31,13 +28,9 @@ by c and every other e_t by at most 128 + k times as much: μ·√(c² + (T−1)
 the same size without correlation these are the factors √((1+β²)/(1−β²)) and, for long clips,
 √T·√((1+β)/(1−β)).
 
-**Budget of a frame**: what the requested ε of a clip leaves for one frame, and the block size that follows.
-
-**One clip**: noise frame by frame, then a filter over what was released.
-
-Where frames are released as noisy averages over blocks, the filter works on these, before pixels are made of
-them: their noise is known exactly, and what the filter leaves of it is what pixels are restored from. With
-any other mechanism it works on the released pixels.
+**Filter.** Where frames are released as noisy averages over blocks, the filter works on these, before pixels
+are made of them: their noise is known exactly, and what the filter leaves of it is what pixels are restored
+from. With any other mechanism it works on the released pixels.
 """
 
 from __future__ import annotations
@@ -83,6 +76,7 @@ __all__ = ["FrameNoise"]
 
 Single = NDArray[np.float32]
 
+# Steps of β; the white of 8 bits; and how many times that white the white of 16 bits is.
 _STEPS, _WHITE, _ROOM = 128, 255, 257
 
 

@@ -71,7 +71,7 @@ class MotionFilter(SteadyFilter):
         self._trend: Single = np.zeros(0, dtype=np.float32)
 
     def step(self, frame: Single, deviation: Any) -> tuple[Single, Single]:
-        """See :meth:`SteadyFilter.step`; the returned deviation takes what was seen of motion into account."""
+        """See :meth:`SteadyFilter.step`; the deviation takes what was seen of motion into account."""
         if self._estimate is None:
             self._trend = np.zeros(frame.shape, dtype=np.float32)
             return super().step(frame, deviation)
