@@ -92,7 +92,7 @@ class SoundMechanism(Mechanism):
         return self.proven(sound_unit(self.unit), self._clip(columns))
 
     def release(self, X: Any) -> Release:
-        """A release of one clip (samples,) or (samples, channels), or of several, (n, samples, channels).
+        """Return a release of one clip (samples,) or (samples, channels), or of several (n, samples, channels).
 
         Where a shape is declared, X may hold n clips of that shape.
         """
@@ -129,7 +129,7 @@ class SoundMechanism(Mechanism):
         return out
 
     def blocks(self, blocks: Iterable[NDArray[Any]], first: int = 0) -> Iterator[NDArray[Any]]:
-        """One clip of the declared shape, number ``first`` of the data, in blocks (k, channels) of any size.
+        """Release one clip, number ``first`` of the data, whose blocks (k, channels) may have any size.
 
         Yields the released clip in blocks of the same type. The bytes do not depend on how it was cut, under
         seeded and keyed noise; memory does not depend on its length.

@@ -146,7 +146,7 @@ class CoefficientsPassage:
         return np.concatenate(out, axis=1)
 
     def _restored(self, noisy: Array) -> Array:
-        """Noisy coefficients (channels, blocks, kept), each shrunk by what the shapes of speech say of it."""
+        """Return noisy coefficients (channels, blocks, kept), each shrunk as the shapes of speech suggest."""
         kept = noisy.shape[-1]
         public = shapes(_COMPARED)
         spread = np.square(np.asarray(self._noise.scales) * self._noise.law.deviation)
@@ -299,7 +299,7 @@ class ShapesPassage:
         return self._answered(last=True)
 
     def _read(self, coefficients: Array) -> None:
-        """The shapes of those blocks among the next ones that are kept."""
+        """Find the nearest shapes of those of the next blocks that are kept."""
         first = -self._seen % self._answers.stride
         self._seen += coefficients.shape[1]
         levels = self._bands.levels(coefficients[:, first :: self._answers.stride])
@@ -320,7 +320,7 @@ class ShapesPassage:
         return np.concatenate(out, axis=1)
 
     def _sound(self, levels: Array) -> Array:
-        """Samples of kept blocks with ``levels``, once the levels between them can be drawn as lines."""
+        """Return samples of kept blocks with ``levels``, and levels interpolated between them."""
         if self._level is not None:
             levels = np.concatenate([self._level, levels])
         if not len(levels):
@@ -403,14 +403,14 @@ class BandNoise(SoundMechanism):
     )
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
-        """What is proven of ``unit``: exactly for shapes, by a certified sensitivity for coefficients."""
+        """Return what is proven of ``unit``: exact for shapes, by certified sensitivity for coefficients."""
         self._checked()
         if self._keep() == "shapes":
             return self._shapes_proven(sound_unit(unit), shape)
         return self._coefficients_proven(sound_unit(unit), shape)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """How often a shape is told wrongly, or the deviation of the noise on a coefficient at 1 kHz."""
+        """Return the share of wrong shapes, or the deviation of the noise on a coefficient at 1 kHz."""
         shape = self._clip(columns)
         if self._keep() == "shapes":
             answers = self._answers(shape)
@@ -462,7 +462,7 @@ class BandNoise(SoundMechanism):
         return window_samples(unit, self._rate(), shape[0])
 
     def _stride(self) -> int:
-        """Of how many blocks one is kept: so many that the window asked for reaches one; public."""
+        """Return the smallest stride of kept blocks at which the requested window reaches one; public."""
         asked = sound_unit(self.unit)
         unit = _USUAL if asked.size is None else asked
         # A window is cut to the length of no clip here: clips of all lengths share the stride.
@@ -497,7 +497,7 @@ class BandNoise(SoundMechanism):
         return ScaledNoise(law, tuple(base * scale for scale in relative), step)
 
     def _calibrated(self, shape: SoundShape) -> tuple[tuple[float, ...], float, float]:
-        """Relative scales of the coefficients, the step of the grid, and what the scales are multiples of."""
+        """Return relative scales of the coefficients, the step of the grid, and the factor on the scales."""
         epsilon, delta = positive("epsilon", self.epsilon), float(self.delta)
         weighting = cast(Weighting, self.weighting)
         relative = _relative(self._rate(), positive("cutoff", self.cutoff), weighting, delta > 0.0)
@@ -509,7 +509,7 @@ class BandNoise(SoundMechanism):
         return relative, 2.0 ** math.floor(math.log2(finest)), base
 
     def _unit_loss(self, relative: tuple[float, ...], unit: Unit, shape: SoundShape) -> tuple[float, float]:
-        """Sensitivity of ``unit`` over the relative scales, and what each step of the grid adds to it."""
+        """Return the sensitivity of ``unit`` over the relative scales, and what each grid step adds to it."""
         window, channels = self._window(unit, shape), 1 if unit.name == "channel" else shape[1]
         norm: Norm = "l2" if self.delta > 0.0 else "l1"
         several = math.sqrt(channels) if norm == "l2" else float(channels)

@@ -85,17 +85,17 @@ class BandLevels:
         return np.asarray(np.square(coefficients) @ self.members / self.transform.hop)
 
     def levels(self, coefficients: Array) -> Array:
-        """Decibels of :func:`power`, averaged over channels: (blocks, BANDS) of (channels, blocks, hop)."""
+        """Return decibels (blocks, BANDS) of coefficients (channels, blocks, hop), averaged over channels."""
         power = self.power(coefficients).mean(axis=0)
         return np.asarray(10.0 * np.log10(np.maximum(power, 10.0 ** (FLOOR / 10.0))))
 
     def variances(self, levels: Array) -> Array:
-        """The mean square of each coefficient of a sound with ``levels`` (blocks, BANDS): (blocks, hop)."""
+        """Return mean squares (blocks, hop) of coefficients of a sound with ``levels`` (blocks, BANDS)."""
         counts = np.maximum(self.members.sum(axis=0), 1.0)
         return np.asarray((10.0 ** (levels / 10.0) * (self.transform.hop / counts)) @ self.members.T)
 
     def sounding(self, levels: Array, part: int) -> Array:
-        """Coefficients (blocks, hop) with exactly ``levels``, their signs drawn publicly for ``part``."""
+        """Return coefficients (blocks, hop) with exactly ``levels``, and public signs drawn for ``part``."""
         size = np.sqrt(self.variances(levels))
         signs = np.random.default_rng((_EXCITATION, part)).integers(0, 2, size.shape)
         return np.where(signs == 1, size, -size)

@@ -85,7 +85,7 @@ def _turn(left: Array, right: Array, sign: float) -> None:
 
 @lru_cache(maxsize=64)
 def _angles(lap: int) -> tuple[Array, Array]:
-    """The window on the near and on the far side of a boundary, from the boundary outwards; s² + c² = 1."""
+    """Return the window on the near and far side of a boundary, from it outwards; s² + c² = 1."""
     angle = (np.arange(lap) + lap + 0.5) * (np.pi / (4.0 * lap))
     return np.sin(angle), np.cos(angle)
 
@@ -102,7 +102,7 @@ class Analysis:
         self._waiting = np.zeros((channels, 0))
 
     def feed(self, samples: Array) -> Array:
-        """Coefficients (channels, blocks, hop) that ``samples`` (channels, k) complete; perhaps none."""
+        """Return the coefficients (channels, blocks, hop) that ``samples`` (channels, k) complete."""
         self._waiting = np.concatenate([self._waiting, samples], axis=1)
         # A block is complete once its right neighbour has brought the samples it is mixed with.
         ready = (self._waiting.shape[1] - max(self.transform.lap, 1)) // self.transform.hop
@@ -203,7 +203,7 @@ def rounding_share(
 
 
 def _column_norms(transform: Lapped, scales: tuple[float, ...], norm: Norm) -> tuple[Array, Array]:
-    """Norms of the columns a_i of one block, (hop,): between two boundaries, and with none on either side."""
+    """Return norms (hop,) of the columns a_i of one block: between two boundaries, and with none."""
     alone = _block_norms(transform.hop, scales, norm)
     inner = alone.copy()
     lap = transform.lap
@@ -264,7 +264,7 @@ def _slide(values: Array, count: int) -> float:
 
 
 def _largest_singular(transform: Lapped, scales: tuple[float, ...], window: int, samples: int) -> float:
-    """A bound on σ_max(A_S) over every stretch S of ``window`` samples; infinite where it is not computed."""
+    """Return a bound on σ_max(A_S) over every stretch S of ``window`` samples; infinite if not computed."""
     step = max(1, transform.hop // _PARTS)
     length = window + step - 1
     if len(set(scales)) == 1 or length > _COLUMNS or transform.hop > _COLUMNS:
@@ -276,7 +276,7 @@ def _largest_singular(transform: Lapped, scales: tuple[float, ...], window: int,
 
 @lru_cache(maxsize=64)
 def _singular(transform: Lapped, scales: tuple[float, ...], length: int, step: int, blocks: int) -> float:
-    """The largest singular value over stretches of ``length`` samples that start at multiples of ``step``."""
+    """Return the largest singular value over stretches of ``length`` samples at multiples of ``step``."""
     total = blocks * transform.hop
     last = max(total - length, 0)
     weights = 1.0 / np.asarray(scales)

@@ -72,19 +72,19 @@ _FULL = (_HANN.sum() / 2.0) ** 2
 
 
 def frames_of(samples: int) -> int:
-    """How many frames a sound of ``samples`` samples has: one is centred at every multiple of ``HOP``."""
+    """Return the number of frames of a sound: one is centred at every multiple of ``HOP`` samples."""
     return 1 + samples // HOP
 
 
 def stft(sound: Array) -> Spectra:
-    """Spectra (frames, FFT/2 + 1) of a sound (n,), which is silent before its start and after its end."""
+    """Return spectra (frames, FFT/2 + 1) of a sound (n,), padded with silence at both ends."""
     padded = np.pad(sound, (FFT // 2, FFT // 2 + HOP))
     windows = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][: frames_of(sound.size)]
     return np.asarray(np.fft.rfft(windows * _HANN, axis=1))
 
 
 def inverse_stft(spectra: Spectra, samples: int) -> Array:
-    """The sound (``samples``,) whose spectra are nearest to ``spectra`` (Griffin & Lim 1984, equation 6)."""
+    """Return the sound (``samples``,) with the spectra nearest to ``spectra`` (Griffin & Lim 1984, eq. 6)."""
     parts = np.fft.irfft(spectra, FFT, axis=1) * _HANN
     total, weight = np.zeros((2, (len(spectra) - 1) * HOP + FFT))
     for index, part in enumerate(parts):
@@ -98,7 +98,7 @@ def inverse_stft(spectra: Spectra, samples: int) -> Array:
 
 
 def griffin_lim(sizes: Array, samples: int, rounds: int = 32) -> Array:
-    """A sound (``samples``,) with spectra of about ``sizes`` (frames, bins), from public random phases."""
+    """Return a sound (``samples``,) with spectra of about ``sizes`` (frames, bins); its phases are public."""
     turn = np.random.default_rng(MEL_RATE).uniform(0.0, 2.0 * np.pi, sizes.shape)
     phase = np.exp(1j * turn)
     for _ in range(rounds):
@@ -114,7 +114,7 @@ def decibels(spectra: Spectra) -> Array:
 
 
 def magnitudes(levels: Array) -> Array:
-    """Sizes of spectra (frames, bins) whose mel levels are near ``levels``: least squares, none negative."""
+    """Return sizes of spectra (frames, bins) with mel levels near ``levels``, by least squares."""
     power = 10.0 ** (levels / 10.0) * _FULL
     return np.asarray(np.sqrt(np.maximum(power @ _inverse().T, 0.0)))
 
@@ -172,7 +172,7 @@ class MelLaplace(SoundMechanism):
     ] = "griffin-lim"
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
-        """The sum of 2/b over the levels that ``unit`` reaches at its worst place; nothing with the phase."""
+        """Return the sum of 2/b over the levels that ``unit`` reaches at worst; nothing with the phase."""
         self._checked(shape)
         if self.phase == "keep":
             return Guarantee.nothing("the clean phase of every frame is released as it is", sound_unit(unit))
@@ -199,7 +199,7 @@ class MelLaplace(SoundMechanism):
         )
 
     def level_epsilon(self) -> float:
-        """ε of the mel level whose noise is the least, at the moment t₀: the ear is most sensitive there."""
+        """Return ε of the mel level with the least noise, at the moment t₀."""
         return float((_SENSITIVITY / self._scales()).max())
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -310,7 +310,7 @@ class _Whole:
         self._pieces: list[Array] = []
 
     def feed(self, samples: Array) -> Array:
-        """Nothing yet."""
+        """Keep ``samples``, and return none yet."""
         self._pieces.append(samples)
         return np.asarray(samples[:, :0])
 

@@ -60,7 +60,7 @@ class Detector(ABC):
 
     @abstractmethod
     def scores(self, tiles: NDArray[Any]) -> NDArray[np.float64]:
-        """Scores (n,) in [0, 1] of ``tiles`` (n, side, side, c), each computed from its own pixels alone."""
+        """Return scores (n,) in [0, 1] of ``tiles`` (n, side, side, c), each from its own pixels alone."""
 
     def tile_scores(self, pictures: NDArray[Any], tile: int) -> NDArray[np.float64]:
         """Return scores (n, rows, cols) of the tiles of ``pictures`` (n, h, w, c).

@@ -176,7 +176,7 @@ def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
 
 
 def _made(name: str) -> Detector:
-    """The detector ``name``: loaded once in every thread, since cascades and models are no place to meet."""
+    """Return the detector ``name``, made once in every thread: cascades and models are not thread-safe."""
     made: dict[str, Detector] = _loaded.__dict__.setdefault("made", {})
     if name not in made:
         made[name] = DETECTORS[name]()

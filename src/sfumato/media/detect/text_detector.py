@@ -52,7 +52,7 @@ def stroke_scores(planes: NDArray[np.uint8], *, whole_lines: bool = False) -> ND
 
 
 def stroke_lines(plane: NDArray[np.uint8]) -> list[Box]:
-    """Boxes of lines of text in one plane: strong edges closed sideways, then kept where strokes fit."""
+    """Return boxes of lines of text in one plane: strong edges closed sideways, kept where strokes fit."""
     cv2 = open_cv()
     cross = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (3, 3))
     change = cv2.morphologyEx(plane, cv2.MORPH_GRADIENT, cross)
@@ -146,7 +146,7 @@ class Text(PerThread, Detector):
 
 
 def looks_personal(words: str) -> bool:
-    """Whether a line has an address sign, five digits or more, a date, or the pattern of a licence plate."""
+    """Return whether a line has an @, five digits or more, a date, or the pattern of a licence plate."""
     line = words.strip()
     many = sum(character.isdigit() for character in line) >= _LONG_NUMBER
     return many or any(pattern.search(line) for pattern in _PERSONAL)

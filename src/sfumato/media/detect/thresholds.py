@@ -256,7 +256,7 @@ def projected_gradient_threshold(
     randomness: Randomness | None = None,
     report: Callable[[str, float], None] | None = None,
 ) -> Release[float]:
-    """A threshold near the minimiser of the hinge surrogate, by noisy projected steps of rate/√k; (ε, δ).
+    """Return a threshold near the minimiser of the hinge surrogate, by noisy steps of rate/√k; (ε, δ).
 
     ``rate`` is the paper's η₀; by default the width of ``bounds`` over the larger cost. The walk starts in
     the middle, and the value is the mean of the second half of it. Other arguments are those of

@@ -52,7 +52,7 @@ _ALPHA = 0.2
 
 
 def relative_scales(channels: int, chroma: float, gaussian: bool) -> tuple[float, ...]:
-    """Noise scales of the planes relative to each other: ``chroma`` is the share of blue and red together.
+    """Return noise scales of the planes relative to each other; blue and red together get ``chroma``.
 
     A share of pure ε divides the scale; a share of μ² divides its square.
     """
@@ -80,7 +80,7 @@ def loss(
 def plane_scales(
     blocks: Blocks, chroma: float, unit: Unit, target: float, gaussian: bool
 ) -> tuple[float, ...]:
-    """Uniform noise scales on block sums of pixels in [0, 1] that lose ``target`` (ε or μ) for ``unit``."""
+    """Return uniform noise scales on block sums of pixels in [0, 1] with the loss ``target`` (ε or μ)."""
     relative = relative_scales(blocks.shape[2], chroma, gaussian)
     factor = loss(blocks, relative, unit, gaussian) / target
     return tuple(factor * scale for scale in relative)
@@ -89,7 +89,7 @@ def plane_scales(
 def expected_square(
     plane: str, shape: Shape, side: int, scale: float, gaussian: bool, restore: str = "wiener"
 ) -> float:
-    """Expected squared error of a pixel of a plane, in 255ths of white; ``scale`` is that of block sums."""
+    """Return the expected squared error of a pixel, in 255ths of white; ``scale`` is that of block sums."""
     rows, columns = (-(-length // side) for length in shape[:2])
     weights, seen, heard = _averaged(plane, rows, columns, side)
     # On the scale of orthonormal coefficients of pixels, a block mean weighs as much as its side.
@@ -212,7 +212,7 @@ class PlacedNoise(PictureMechanism):
         return super().parameters() | {"unit": str(picture_unit(self.unit))}
 
     def _target(self) -> float:
-        """ε, or the μ of (ε, δ); a hair less, so that what is read back is at most what was asked for."""
+        """Return ε, or the μ of (ε, δ), less 1e-11 of it: so the proven ε is at most the requested one."""
         epsilon, delta = positive("epsilon", self.epsilon), self._delta()
         return (1.0 - 1e-11) * (epsilon if delta == 0.0 else 1.0 / noise_multiplier(epsilon, delta))
 
@@ -306,7 +306,7 @@ class BlockNoise(PlacedNoise):
         """Return blocks and noise scales for pictures of ``shape``: a pure function of the parameters."""
 
     def working_bytes(self, columns: int, rows: int = 1) -> int:
-        """Little for each value of a picture, and much for each block, or where the shape is not known."""
+        """Return little for each value and more for each block, or more for each value of unknown shape."""
         blocks = columns if self.shape is None else sum(self.design(self._picture(columns)).blocks.sizes)
         return (24 * columns + 180 * blocks) * rows
 

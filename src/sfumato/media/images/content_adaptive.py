@@ -81,7 +81,7 @@ _DROWNED = 1e9
 
 
 def proven_inside(means: BlockNoise, area: NDArray[np.bool_], unit: Unit, shape: Shape) -> Guarantee:
-    """What ``means`` proves of a ``unit`` wholly inside ``area``, tiles (rows, cols) of a public map."""
+    """Return what ``means`` proves of a ``unit`` inside ``area``, tiles (rows, cols) of a public map."""
     design = means.design(shape)
     scales = _scales_inside(design.scales, area, design.blocks)
     lost = loss(design.blocks, scales, unit, design.gaussian)
@@ -94,7 +94,7 @@ def proven_inside(means: BlockNoise, area: NDArray[np.bool_], unit: Unit, shape:
 def _scales_inside(
     scales: Sequence[float | Array], area: NDArray[np.bool_], blocks: Blocks
 ) -> tuple[Array, ...]:
-    """Noise scales of each plane, (block rows, block columns); blocks that touch the area keep theirs."""
+    """Return noise scales of each plane, as good as infinite for blocks that do not touch the area."""
     height, width = blocks.shape[:2]
     down, across = edges(height, area.shape[0]), edges(width, area.shape[1])
     pixels = np.repeat(np.repeat(area, np.diff(down), axis=0), np.diff(across), axis=1)
@@ -160,7 +160,7 @@ class PrivateMap:
 
 
 def estimated_scores(noisy: Array, scale: float) -> Array:
-    """What noisy scores (n, rows, cols) say of the true ones: smoothed, drawn to the middle, in [0, 1].
+    """Return estimates in [0, 1] of the true scores from noisy ones (n, rows, cols).
 
     Each score is averaged with its neighbours, the more the larger the noise is against the spread of
     scores, and then drawn towards a public mean as a linear estimate would. Nothing else is looked at.
@@ -300,7 +300,7 @@ class ContentAdaptive(PictureMechanism):
         return [SensitivityMap.from_array(each) for each in scores]
 
     def seen(self, picture: NDArray[Any]) -> SensitivityMap:
-        """The map of one picture (h, w, c) without noise: public if it was declared, else for its owner."""
+        """Return the map of one picture (h, w, c) without noise: for its owner, unless it was declared."""
         if self.declared is not None:
             return self._declared_map()
         alone = self._kind() == "private"
@@ -313,7 +313,7 @@ class ContentAdaptive(PictureMechanism):
         return PrivateMap(self._map_share() * positive("epsilon", self.epsilon), self.unit, self.tile)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """Those of the noise on the picture: at declared shares, or at the largest that a map may ask for."""
+        """Return the errors of the noise at declared shares, or at the largest shares that a map can give."""
         kind = self._kind()
         part = 1.0 - self._map_share() if kind == "private" else 1.0
         shares = self._declared_shares() if kind == "public" else None

@@ -106,7 +106,7 @@ class Side:
         return np.asarray((held * (self.products @ held)).sum(axis=0))
 
     def top_products(self, count: int) -> Array:
-        """At least the k-th largest of |G(p, ·)| for every p, k = 1 … ``count`` or fewer."""
+        """Return upper bounds on the k-th largest of |G(p, ·)| over all p, k = 1 … ``count`` or fewer."""
         return np.asarray(np.sort(self.products, axis=1)[:, ::-1][:, :count].max(axis=0))
 
 
@@ -206,7 +206,7 @@ class Band:
 
 
 def coefficient_bounds(unit: Unit | str, shape: Sequence[int], kept: tuple[int, int]) -> tuple[Array, Array]:
-    """(rows, columns) such that a unit of values in [0, 1] changes coefficient (u, v) by rows[u]·columns[v].
+    """Return (rows, columns): a unit of values in [0, 1] changes coefficient (u, v) by rows[u]·columns[v].
 
     That is the exact maximum over placements of a rectangle, and an upper bound for pixels anywhere.
     """
@@ -368,7 +368,7 @@ class CosineNoise(PlacedNoise):
     def _noisy(
         self, design: CosineDesign, pictures: NDArray[Any], high: float, weights: Array, first: int
     ) -> list[Array]:
-        """Noisy coefficients of the planes that ``weights`` (planes, channels) make, where 255 is white."""
+        """Return noisy coefficients of the planes of ``weights`` (planes, channels), where 255 is white."""
         values = pictures.astype(np.float64) / high
         planes = np.moveaxis(values @ weights.T, -1, 0)
         exact = design.coefficients(planes)

@@ -130,7 +130,7 @@ class DPPix(ChannelMeans):
         )
 
     def design(self, shape: Shape) -> Design:
-        """Blocks and noise scales; its neighbours are pictures that differ in some pixels, anywhere."""
+        """Return blocks and noise scales for a unit of pixels anywhere, and refuse other units."""
         if picture_unit(self.unit).name != "pixels":
             raise BadInput(
                 f"DP-Pix is calibrated for any m pixels, `unit='pixels(m)'`, not {self.unit}.",

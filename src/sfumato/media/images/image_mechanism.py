@@ -150,7 +150,7 @@ class PictureMechanism(Mechanism):
         return picture_rows(self, X, reset=reset)
 
     def block_rows(self, columns: int) -> int:
-        """How many pictures are worked on at once: about two million values, and one picture at least."""
+        """Return how many pictures are worked on at once: about two million values, at least one picture."""
         return max(1, (1 << 21) // max(columns, 1))
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
@@ -196,7 +196,7 @@ def within(pictures: NDArray[Any], high: float) -> NDArray[Any]:
 
 
 def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
-    """Rows (n, values) of pictures; bytes and 16-bit values stay what they are: their type is their scale.
+    """Return rows (n, values) of pictures; 8-bit and 16-bit values keep their type, which is their scale.
 
     ``reset`` makes ``mechanism`` remember the number of columns; otherwise X must have as many as before.
     """
@@ -243,7 +243,7 @@ def picture_unit(unit: str | Unit) -> Unit:
 
 
 def footprint(unit: str | Unit, shape: Sequence[int]) -> Footprint:
-    """The pixels that ``unit`` covers in pictures of ``shape``; any of all pixels are the whole picture."""
+    """Return the pixels that ``unit`` covers in pictures of ``shape``."""
     (height, width, _), parsed = picture_shape(shape), picture_unit(unit)
     found = FOOTPRINTS[parsed.name](int(parsed.size or 0), height, width)
     return Footprint(height, width) if found.anywhere == height * width else found

@@ -62,13 +62,13 @@ Array = NDArray[np.float64]
 
 
 def at_corners(colour: Sequence[float]) -> Array:
-    """c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; the first has all signs positive."""
+    """Return c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; first all signs positive."""
     corners = [(1.0, *signs) for signs in itertools.product((1.0, -1.0), repeat=len(colour) - 1)]
     return np.asarray(np.array(corners) @ np.array(colour, dtype=np.float64))
 
 
 def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
-    """max_v Σ_i strengths[i][v] · costs[i], place by place; corner by corner, so that memory stays small."""
+    """Return max_v Σ_i strengths[i][v]·costs[i] at each place; corner by corner, to save memory."""
     worst: Array | None = None
     for corner in zip(*strengths, strict=True):
         total = corner[0] * costs[0]
@@ -125,15 +125,15 @@ class Stretches:
         self.overlap: Array = np.where(reach < len(axis.lengths), inside, 0.0)
 
     def of_blocks(self, kind: int) -> Array:
-        """How many pixels each stretch shares with the block, of the size number ``kind``, of each piece."""
+        """Return the pixels that each stretch shares with the block, of size ``kind``, of each piece."""
         return self._shared(*self._axis.ends[kind])
 
     def sums(self, values: Array) -> Array:
-        """Σ overlap · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        """Return Σ overlap · value over the pieces of each stretch; ``values`` is (pieces, columns)."""
         return self._sums(self.overlap, values)
 
     def square_sums(self, values: Array) -> Array:
-        """Σ overlap² · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        """Return Σ overlap² · value over the pieces of each stretch; ``values`` is (pieces, columns)."""
         return self._sums(np.square(self.overlap), values)
 
     def _sums(self, weights: Array, values: Array) -> Array:
@@ -183,7 +183,7 @@ def check_scales(scales: Any) -> None:
 
 
 def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
-    """A certified bound on the pure ε of ``layers`` with Laplace noise, over every placement of ``unit``.
+    """Return a certified bound on ε of ``layers`` with Laplace noise, over every placement of ``unit``.
 
     ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels.
     ``shape`` is (height, width) or (height, width, channels). The bound is proportional to 1/scale.

@@ -159,7 +159,7 @@ class PlaneBands(CosineNoise):
         return np.ascontiguousarray(soft) * (high / 255.0)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """Under public statistics, the error of a pixel of each plane."""
+        """Return the error of a pixel of each plane under public statistics."""
         shape = self._picture(columns)
         return tuple(
             ExpectedError(
@@ -173,7 +173,7 @@ class PlaneBands(CosineNoise):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness, and what is kept of each plane where the shape is known."""
+        """Return every parameter but the randomness, and what is kept of each plane of a known shape."""
         values = super().parameters()
         if self.shape is not None:
             values["bands"] = [list(band.kept) for band in self.design(self._picture(None)).bands]

@@ -113,7 +113,7 @@ class Shares:
 
 
 def shares_of(value: Any) -> Shares | None:
-    """``value`` as a map of shares, if it is a two-dimensional array of numbers in (0, 1]; None is None."""
+    """Return ``value`` as a map of shares, if it is None or an array (rows, columns) of numbers in (0, 1]."""
     if value is None or isinstance(value, Shares):
         return value
     array = numeric(value)
@@ -216,7 +216,7 @@ class PlaneMeans(BlockNoise):
     def soften_planes(
         self, pictures: NDArray[Any], high: float, first: int = 0
     ) -> tuple[Single, Single, Single]:
-        """Y, Cb and Cr as a JPEG with halved chroma holds them, not yet clipped and rounded; 255 is white.
+        """Return Y, Cb and Cr of a JPEG with halved chroma, not yet clipped and rounded; 255 is white.
 
         The release of colour pictures (n, h, w, 3), in the form (n, h, w) and twice (n, ⌈h/2⌉, ⌈w/2⌉): the
         same noise as :meth:`soften` draws, so only one of the two may be released.

@@ -33,11 +33,11 @@ class _Obscured(PictureMechanism):
     _value_bytes: ClassVar[int] = 40
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """Nothing."""
+        """Return that nothing is proven."""
         return Guarantee.nothing("no noise: the release is a deterministic function of the picture", unit)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """No noise, so nothing is said."""
+        """Return no error: there is no noise."""
         return ()
 
 
@@ -128,7 +128,7 @@ class Mask(_Obscured):
     unit: ImageUnit = IMAGES.unit
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """ε = 0 where the mask covers the picture; otherwise nothing, since a unit may stand outside it."""
+        """Return ε = 0 where the mask covers the picture; otherwise nothing: a unit may lie outside it."""
         if self._covered(shape[0], shape[1]).all():
             return Guarantee.pure(0.0, unit=unit, theorem="constant: the public mask covers every pixel")
         return Guarantee.nothing("pixels outside the public mask are shown as they are", unit)
@@ -164,7 +164,7 @@ class Mask(_Obscured):
 
 
 def _touched(cells: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    """Along the first axis, whether any of the cells that each of ``size`` pixels touches is set."""
+    """Return whether any cell that each of ``size`` pixels touches is set, along the first axis."""
     starts = np.arange(size) * len(cells) // size
     ends = -(-(np.arange(size) + 1) * len(cells) // size)
     return np.stack([cells[a:b].any(axis=0) for a, b in zip(starts, ends, strict=True)])

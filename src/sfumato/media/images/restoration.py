@@ -169,7 +169,7 @@ def seen_deviation(deviation: Array) -> Array:
 
 @lru_cache(maxsize=1)
 def _layers() -> list[tuple[Single, Single]]:
-    """Weights (9 · inputs, outputs), neighbours from top left to bottom right, and offsets of each layer."""
+    """Return weights (9 · inputs, outputs), neighbours from top left to bottom right, and offsets."""
     with np.load(_WEIGHTS) as stored:
         count = len(stored.files) // 2
         return [
@@ -179,7 +179,7 @@ def _layers() -> list[tuple[Single, Single]]:
 
 
 def _convolved(values: Single, weights: Single, offsets: Single) -> Single:
-    """A 3 × 3 convolution of ``values`` (n, rows, columns, inputs); the edge is repeated beyond itself."""
+    """Return a 3 × 3 convolution of ``values`` (n, rows, columns, inputs); edges are repeated."""
     count, rows, columns, inputs = values.shape
     padded = np.pad(values, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     out = np.empty((count, rows, columns, weights.shape[1]), dtype=np.float32)
@@ -212,7 +212,7 @@ class Spectrum:
     lean: float
 
     def power(self, down: Array, across: Array) -> Array:
-        """Mean squares of DCT coefficients at frequencies ``down`` × ``across``, (0, 0) being no DC."""
+        """Return mean squares of DCT coefficients at frequencies ``down`` × ``across``, without the DC."""
         fy, fx = np.maximum(down, 0.0)[:, None], np.maximum(across, 0.0)[None, :]
         square = np.maximum(fy * fy + fx * fx, (0.5 / _LONGEST) ** 2)
         # cos 4θ = 1 − 8 sin²θ cos²θ.
@@ -297,7 +297,7 @@ class Noise:
 
 
 def restored(means: list[Single], noise: Noise, blocks: Blocks, restore: str) -> Single:
-    """Pictures (n, h, w, channels) from noisy averages of each plane (n, rows, columns); 255 is white."""
+    """Return pictures (n, h, w, channels) from noisy averages of planes (n, rows, columns); 255 is white."""
     height, width, channels = blocks.shape
     kind, halves = _EXPANSIONS[restore], restore == "learned"
     coarse = _estimated(means, noise, blocks, restore)
@@ -312,7 +312,7 @@ def restored(means: list[Single], noise: Noise, blocks: Blocks, restore: str) ->
 def jpeg_planes(
     means: list[Single], noise: Noise, blocks: Blocks, restore: str
 ) -> tuple[Single, Single, Single]:
-    """Y, Cb and Cr of a JPEG with halved chroma, around 0 to 255; (n, h, w) and twice (n, ⌈h/2⌉, ⌈w/2⌉)."""
+    """Return Y (n, h, w) and halved Cb and Cr (n, ⌈h/2⌉, ⌈w/2⌉) of a JPEG, around 0 to 255."""
     height, width, _ = blocks.shape
     kind, halves = _EXPANSIONS[restore], restore == "learned"
     coarse = _estimated(means, noise, blocks, restore)
@@ -376,7 +376,7 @@ def _dense(name: str, rows: int, columns: int, side: int, deviation: bytes) -> S
 
 
 def _uneven(values: Single, deviation: Array, power: Array) -> Single:
-    """With x = C^½u, u solves (1 + C^½N⁻¹C^½)·u = C^½N⁻¹z, by conjugate gradients.
+    """Solve (1 + C^½N⁻¹C^½)·u = C^½N⁻¹z by conjugate gradients, and return x = C^½u.
 
     They are preconditioned by what the matrix would be if all blocks had the mean precision: noise that
     differs at the border alone, or by a few shares, then takes a few steps.

@@ -166,7 +166,7 @@ class SelectiveNoise(PictureMechanism):
         return count * shape[2] / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
 
     def chosen(self, pictures: NDArray[Any], high: float, streams: Sequence[Stream]) -> NDArray[np.bool_]:
-        """Which pixels get noise: (n, h, w). ``streams``, one for all pictures or one each, toss coins."""
+        """Return which pixels (n, h, w) get noise. ``streams``, one or one a picture, toss the coins."""
         strategy, shape = one_of("strategy", self.strategy, STRATEGIES), pictures.shape[:3]
         if strategy in ("uniform", "random"):
             if (threshold := self._threshold()) == _COIN:

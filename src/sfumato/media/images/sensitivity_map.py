@@ -164,7 +164,7 @@ class SensitivityMap:
         weights: Any = None,
         private: bool = False,
     ) -> SensitivityMap:
-        """A map for pictures of ``shape`` from boxes of each factor: (x, y, width, height), or with a score.
+        """Return a map for pictures of ``shape`` from boxes (x, y, width, height[, score]) of each factor.
 
         A tile has the largest score among the boxes that touch it (1 where a box names none), and 0 where
         none does. Boxes are cut off at the picture's border.
@@ -190,7 +190,7 @@ class SensitivityMap:
         alone: bool = True,
         weights: Any = None,
     ) -> SensitivityMap:
-        """A private map of ``picture`` (h, w) or (h, w, c): for each factor its detectors' largest score.
+        """Return a private map of ``picture`` (h, w) or (h, w, c): for each factor the largest score.
 
         ``alone``: scores are computed from each tile alone. Otherwise detectors look at the whole picture,
         which finds more; one changed pixel may then change every score.
@@ -222,7 +222,7 @@ class SensitivityMap:
         return rows, cols
 
     def shares(self, epsilon: float, *, low: float = 0.05, reserve: float = 0.2) -> Array:
-        """The share of ``epsilon`` that each place gets, in [``low``, 1]: (rows, cols); 1 is no extra noise.
+        """Return the share of ``epsilon`` that each place gets, in [``low``, 1]: (rows, cols).
 
         The rule is public. Each place has the ε range of its category, with no end above ``epsilon``. The
         sum of the upper ends, less ``reserve``, is shared out within the ranges so that Σ wᵢ·noiseᵢ² is

@@ -107,7 +107,7 @@ class Innovations:
         return math.sqrt(_STEPS**2 + self.k**2) / _ROOM
 
     def clip_factor(self, frames: int) -> float:
-        """What a change in each of ``frames`` frames costs, relative to that change of one 16-bit picture."""
+        """Return the cost of a change in each of ``frames`` frames over that in one 16-bit picture."""
         return math.sqrt(self.c**2 + (frames - 1) * (_STEPS + self.k) ** 2) / _ROOM
 
     @property
@@ -129,7 +129,7 @@ class Innovations:
         return made
 
     def given(self, means: list[Single]) -> list[Single]:
-        """Averages of frames from noisy ones of their innovations, planes (rows, columns); 255 is white.
+        """Return averages of the next frame, planes (rows, columns), from noisy ones of its innovation.
 
         The first plane is one whose weights add up to 1 (luma), those of the others add up to 0.
         """
@@ -167,7 +167,7 @@ def is_gaussian(values: dict[str, Any]) -> bool:
 
 
 def repeats(frames: int, gaussian: bool) -> float:
-    """How much more a change of ``frames`` frames costs than that of one: in μ if ``gaussian``, else in ε."""
+    """Return the cost of a change of ``frames`` frames over that of one: in μ if ``gaussian``, else in ε."""
     return math.sqrt(frames) if gaussian else float(frames)
 
 
@@ -199,7 +199,7 @@ class FramePassage(Protocol):
     """Frames go in in their order, a few at a time, and as many come out."""
 
     def feed(self, frames: NDArray[Any], high: float) -> NDArray[Any]:
-        """Released frames (n, h, w, c) for the next ``frames``, on [0, ``high``] but not yet clipped."""
+        """Return released frames (n, h, w, c) for the next ``frames``, on [0, ``high``], not yet clipped."""
 
 
 class PixelsPassage:
@@ -352,7 +352,7 @@ class FrameNoise(Mechanism):
         return self._mechanism().claim()
 
     def each(self, shape: Shape) -> PictureMechanism:
-        """The mechanism that each frame, or each innovation, goes through: calibrated for the asked unit."""
+        """Return the mechanism for each frame or innovation, calibrated for the requested unit."""
         given = self._mechanism()
         values = given.get_params(deep=False) | {"shape": shape}
         if self.randomness is not None:
@@ -457,7 +457,7 @@ class FrameNoise(Mechanism):
         self.each(shape).prepare(columns, dtype)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """That of one frame before the filter over time, which makes it smaller where nothing moves."""
+        """Return that of one frame before the filter over time, which reduces it where nothing moves."""
         return self.each(self._picture(columns)).expected_error(columns)
 
     def parameters(self) -> dict[str, Any]:
