@@ -92,7 +92,7 @@ class SoundMechanism(Mechanism):
         return self.proven(sound_unit(self.unit), self._clip(columns))
 
     def release(self, X: Any) -> Release:
-        """Return a release of one clip (samples,) or (samples, channels), or of several (n, samples, channels).
+        """Return a release of one clip (samples,) or (samples, channels), or several (n, samples, channels).
 
         Where a shape is declared, X may hold n clips of that shape.
         """
@@ -149,12 +149,12 @@ class SoundMechanism(Mechanism):
             settled = passage.feed(np.ascontiguousarray(clean.T, dtype=np.float64) / full_scale(kind))
             taken += settled.shape[1]
             if settled.shape[1]:
-                yield _back(settled, kind)
+                yield _as_type(settled, kind)
         if given != samples:
             raise BadInput(f"a clip was to have {samples} samples, and {given} came.")
         rest = passage.finish()[:, : samples - taken]
         if rest.shape[1]:
-            yield _back(rest, kind)
+            yield _as_type(rest, kind)
 
     def block_rows(self, columns: int) -> int:
         """Return one clip at a time."""
@@ -174,8 +174,8 @@ class SoundMechanism(Mechanism):
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
             return ()
-        shape, asked = self._clip(columns), sound_unit(self.unit)
-        return tuple(self.proven(unit, shape) for unit in SOUNDS_ALSO_STATED if unit != asked)
+        shape, headline = self._clip(columns), sound_unit(self.unit)
+        return tuple(self.proven(unit, shape) for unit in SOUNDS_ALSO_STATED if unit != headline)
 
     def _clip(self, columns: int | None) -> SoundShape:
         if self.shape is None:
@@ -209,7 +209,7 @@ def full_scale(dtype: np.dtype[Any]) -> float:
     raise BadInput(f"sounds of {dtype} are not known: int16, int32 and floating point are accepted.")
 
 
-def _back(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
+def _as_type(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
     """Return samples (channels, k) on [−1, 1] as a block (k, channels) of type ``kind``."""
     clipped = np.clip(samples.T, -1.0, 1.0)
     if kind.kind == "f":

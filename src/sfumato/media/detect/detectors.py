@@ -172,10 +172,10 @@ def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
         raise BadInput(
             f"`detectors` must be among {', '.join(DETECTORS)}, not {shown(listed)}.", parameter="detectors"
         )
-    return tuple(each if isinstance(each, Detector) else _made(each) for each in listed)
+    return tuple(each if isinstance(each, Detector) else _detector(each) for each in listed)
 
 
-def _made(name: str) -> Detector:
+def _detector(name: str) -> Detector:
     """Return the detector ``name``, made once in every thread: cascades and models are not thread-safe."""
     made: dict[str, Detector] = _loaded.__dict__.setdefault("made", {})
     if name not in made:

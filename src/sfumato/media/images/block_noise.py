@@ -91,10 +91,10 @@ def expected_square(
 ) -> float:
     """Return the expected squared error of a pixel, in 255ths of white; ``scale`` is that of block sums."""
     rows, columns = (-(-length // side) for length in shape[:2])
-    weights, seen, heard = _averaged(plane, rows, columns, side)
+    weights, power, covariance = _averaged(plane, rows, columns, side)
     # On the scale of orthonormal coefficients of pixels, a block mean weighs as much as its side.
     noise = (255.0 * scale / side) ** 2 * (1.0 if gaussian else 2.0) * _TAKEN.get(restore, 1.0)
-    known = heard**2 / (seen + noise) if restore in _TAKEN else seen - noise
+    known = covariance**2 / (power + noise) if restore in _TAKEN else power - noise
     return _variance(plane, rows * side, columns * side) - float((weights * known).sum())
 
 
@@ -102,8 +102,8 @@ def expected_square(
 def _averaged(plane: str, rows: int, columns: int, side: int) -> tuple[Array, Array, Array]:
     """Return weights a pixel of some frequencies of averages, the power of these, and their covariance."""
     (down, high), (across, wide) = _some(rows), _some(columns)
-    seen, heard = STATISTICS[plane].averaged(Bands(rows, side, down), Bands(columns, side, across))
-    return np.outer(high, wide) / (rows * columns * side**2), seen, heard
+    power, covariance = STATISTICS[plane].averaged(Bands(rows, side, down), Bands(columns, side, across))
+    return np.outer(high, wide) / (rows * columns * side**2), power, covariance
 
 
 @lru_cache(maxsize=512)

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 
 from sfumato.media.images.block_noise import PlacedNoise
 from sfumato.media.images.image_mechanism import Footprint, Shape, footprint, picture_shape
-from sfumato.media.images.placements import at_corners, check_scales, dearest, largest
+from sfumato.media.images.placements import check_scales, corner_values, sum_of_largest, worst_corner
 from sfumato.noise import LAPLACE, MAX_SCALE, NORMAL, Rounded
 from sfumato.privacy import Unit
 
@@ -146,20 +146,28 @@ def square(planes: Sequence[Plane], covered: Footprint) -> float:
     """Return the bound on μ²/h²: the least of the three in the proof, at the worst placement."""
     strengths, (rows, columns, count) = [plane.strength for plane in planes], covered
     alone = np.sqrt(
-        dearest(strengths, [np.outer(np.diag(p.down.products), np.diag(p.across.products)) for p in planes])
+        worst_corner(
+            strengths, [np.outer(np.diag(p.down.products), np.diag(p.across.products)) for p in planes]
+        )
     )
     if count:
-        steep = dearest(strengths, [np.array(p.down.steepest * p.across.steepest) for p in planes])
+        steep = worst_corner(strengths, [np.array(p.down.steepest * p.across.steepest) for p in planes])
         pairs = 0.0
         for plane in planes:
             tops = np.outer(plane.down.top_products(count), plane.across.top_products(count))
-            pairs += float(plane.strength.max()) * count * largest(tops, np.ones_like(tops, dtype=int), count)
+            pairs += (
+                float(plane.strength.max())
+                * count
+                * sum_of_largest(tops, np.ones_like(tops, dtype=int), count)
+            )
         return min(count * float(steep), pairs, over_placements(alone, covered) ** 2)
     values = [np.outer(p.down.eigenvalues(rows), p.across.eigenvalues(columns)) for p in planes]
     products = [np.outer(p.down.all_products(rows), p.across.all_products(columns)) for p in planes]
     pairs_at = sum(p.strength.max() * product for p, product in zip(planes, products, strict=True))
     apart = np.square(_sums(alone, covered))
-    return float(np.minimum(np.minimum(covered.pixels * dearest(strengths, values), pairs_at), apart).max())
+    return float(
+        np.minimum(np.minimum(covered.pixels * worst_corner(strengths, values), pairs_at), apart).max()
+    )
 
 
 def windows(size: int, side: int) -> Array:
@@ -178,7 +186,7 @@ def _sums(values: Array, covered: Footprint) -> Array:
 def over_placements(values: Array, covered: Footprint) -> float:
     """Return the largest sum of ``values``, one a pixel, over the placements of the unit."""
     if covered.anywhere:
-        return largest(values, np.ones(values.shape, dtype=np.int64), covered.anywhere)
+        return sum_of_largest(values, np.ones(values.shape, dtype=np.int64), covered.anywhere)
     return float(_sums(values, covered).max())
 
 
@@ -235,8 +243,8 @@ def bands_epsilon(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int],
     """
     (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     planes = _planes(bands, height, width)
-    each = dearest(
-        [np.abs(at_corners(band.colour)) for band in bands],
+    each = worst_corner(
+        [np.abs(corner_values(band.colour)) for band in bands],
         [np.outer(plane.down.weight, plane.across.weight) for plane in planes],
     )
     flat = [Band(band.kept, band.colour, np.ones(band.kept[0]), np.ones(band.kept[1])) for band in bands]
@@ -264,7 +272,7 @@ def bands_mu(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int], high
 
 def _planes(bands: Sequence[Band], height: int, width: int) -> list[Plane]:
     return [
-        Plane(Side(height, band.rows), Side(width, band.columns), np.square(at_corners(band.colour)))
+        Plane(Side(height, band.rows), Side(width, band.columns), np.square(corner_values(band.colour)))
         for band in bands
     ]
 

@@ -175,8 +175,8 @@ class PictureMechanism(Mechanism):
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
             return ()
-        shape, asked = self._picture(columns), picture_unit(self.unit)
-        return tuple(self.proven(unit, shape) for unit in ALSO_STATED if unit != asked)
+        shape, headline = self._picture(columns), picture_unit(self.unit)
+        return tuple(self.proven(unit, shape) for unit in ALSO_STATED if unit != headline)
 
     def _picture(self, columns: int | None) -> Shape:
         if self.shape is None:

@@ -35,7 +35,7 @@ w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
   Σ_j (w_j − w_{j+1}) Σ_{i≤j} n_i², and every inner sum is largest when blocks are filled one after the other
   (k² is convex); so the best w get k pixels each and the next one the rest. Groups add up, each at its own
   worst corner. (b) n_B ≤ min(m, pixels of B), so each pixel costs at most
-  max_v Σ_layers (c·v)² min(m, |B|)/σ_B², and the m dearest pixels are taken. One of them is exact for a
+  max_v Σ_layers (c·v)² min(m, |B|)/σ_B², and the m costliest pixels are taken. One of them is exact for a
   group while m fits one block, and whenever the blocks so filled are of full size.
 
 Every term is positive, so rounding errors are relative; the results are raised by 1e-12 to cover them.
@@ -61,13 +61,13 @@ Whole = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
-def at_corners(colour: Sequence[float]) -> Array:
+def corner_values(colour: Sequence[float]) -> Array:
     """Return c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; first all signs positive."""
     corners = [(1.0, *signs) for signs in itertools.product((1.0, -1.0), repeat=len(colour) - 1)]
     return np.asarray(np.array(corners) @ np.array(colour, dtype=np.float64))
 
 
-def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
+def worst_corner(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
     """Return max_v Σ_i strengths[i][v]·costs[i] at each place; corner by corner, to save memory."""
     worst: Array | None = None
     for corner in zip(*strengths, strict=True):
@@ -78,7 +78,7 @@ def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
     return np.asarray(worst)
 
 
-def largest(values: Array, counts: NDArray[np.int64], wanted: int) -> float:
+def sum_of_largest(values: Array, counts: NDArray[np.int64], wanted: int) -> float:
     """Return the sum of the ``wanted`` largest values, each of which is there ``counts`` times."""
     order = np.argsort(values, axis=None)[::-1]
     ordered, each = values.ravel()[order], counts.ravel()[order]
@@ -189,14 +189,14 @@ def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[i
     ``shape`` is (height, width) or (height, width, channels). The bound is proportional to 1/scale.
     """
     (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
-    strengths, maps = [np.abs(at_corners(layer.colour)) for layer in layers], _maps(layers)
+    strengths, maps = [np.abs(corner_values(layer.colour)) for layer in layers], _maps(layers)
     if all(inverse.size == 1 for inverse in maps):
-        return high * covered.pixels * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
+        return high * covered.pixels * float(worst_corner(strengths, maps)[0, 0]) * _ROUNDING
     blocks = [int(layer.block) for layer in layers]
     rows, columns = Axis(height, blocks), Axis(width, blocks)
-    losses = dearest(strengths, _onto_pieces(maps, rows, columns))
+    losses = worst_corner(strengths, _onto_pieces(maps, rows, columns))
     if covered.anywhere:
-        worst = largest(losses, np.outer(rows.lengths, columns.lengths), covered.anywhere)
+        worst = sum_of_largest(losses, np.outer(rows.lengths, columns.lengths), covered.anywhere)
     else:
         down, across = Stretches(rows, covered.rows), Stretches(columns, covered.columns)
         worst = float(down.sums(across.sums(losses.T).T).max())
@@ -235,7 +235,7 @@ class _Group:
 def _grouped(layers: Sequence[Layer]) -> list[_Group]:
     groups: list[_Group] = []
     for layer, inverse in zip(layers, _maps(layers), strict=True):
-        strength, precision = np.square(at_corners(layer.colour)), np.square(inverse)
+        strength, precision = np.square(corner_values(layer.colour)), np.square(inverse)
         for i, group in enumerate(groups):
             if group.block != layer.block or group.precision.shape != precision.shape:
                 continue
@@ -274,7 +274,7 @@ def _rectangle_square(groups: Sequence[_Group], height: int, width: int, covered
                 for high, broad, precision in zip(tall, wide, precisions, strict=True)
             ]
             area = down.overlap[part, k, None, None] * across.overlap
-            total = total + (area * dearest(strengths, costs)).sum(axis=2)
+            total = total + (area * worst_corner(strengths, costs)).sum(axis=2)
         worst = max(worst, float(total.max()))
     return worst
 
@@ -295,8 +295,8 @@ def _pixels_square(groups: Sequence[_Group], height: int, width: int, covered: F
     for kind, precision in enumerate(_onto_pieces([group.precision for group in groups], rows, columns)):
         (top, bottom), (left, right) = rows.ends[kind], columns.ends[kind]
         costs.append(precision * np.minimum(np.outer(bottom - top, right - left), count))
-    each = dearest([group.strength for group in groups], costs)
-    return min(filled, largest(each, np.outer(rows.lengths, columns.lengths), count))
+    each = worst_corner([group.strength for group in groups], costs)
+    return min(filled, sum_of_largest(each, np.outer(rows.lengths, columns.lengths), count))
 
 
 def _filled(count: int, block: int) -> float:

@@ -121,11 +121,11 @@ def _interpolation_dense(size: int, block: int, kind: str, halves: bool) -> Arra
     waves = np.arange(min(size, _WAVES * count))
     shapes = np.cos(np.pi * np.outer(waves, pixels + 0.5) / size) / np.maximum(waves, _LEVEL * count)[:, None]
     shapes[1:] *= np.sqrt(2.0)
-    seen = shapes @ means.T
+    averages = shapes @ means.T
     # The ridge is for a last block of one pixel, of which two halves are the same average.
-    square = seen.T @ seen
+    square = averages.T @ averages
     square += 1e-9 * np.trace(square) / count * np.eye(count)
-    return np.asarray(np.linalg.solve(square, seen.T @ shapes).T)
+    return np.asarray(np.linalg.solve(square, averages.T @ shapes).T)
 
 
 def _pairs(size: int) -> Array:
@@ -228,10 +228,10 @@ class Spectrum:
         for fy, gy in down.bands:
             for fx, gx in across.bands:
                 power += self.power(fy, fx) * np.outer(gy * gy, gx * gx)
-        heard = self.power(down.frequency, across.frequency) * np.outer(down.gain, across.gain)
+        covariance = self.power(down.frequency, across.frequency) * np.outer(down.gain, across.gain)
         if down.index[0] == 0 and across.index[0] == 0:
-            power[0, 0] = heard[0, 0] = self.still(down.size * across.size)
-        return power, heard
+            power[0, 0] = covariance[0, 0] = self.still(down.size * across.size)
+        return power, covariance
 
     def still(self, pixels: int) -> float:
         """Return mean square of the DC coefficient of pictures of so many pixels, less the public mean."""

@@ -68,38 +68,38 @@ class ClipNoise:
 
     def shaped(self, source: VideoSource) -> ClipNoise:
         """Return same noise for videos as long and as large as ``source``, calibrated for the asked unit."""
-        given = self.asked
+        headline = self.headline_unit
         picture = self.picture.shaped((source.height, source.width, 3), source.frames)
         track = source.sound
         sound = None if track is None else self.sound
         part = 1.0 if sound is None else proper_share("share", self.share)
-        if given.name in (*_WHOLE, "channel"):
-            picture = replace(picture, unit=given)
-        if given.name in _WHOLE:
+        if headline.name in (*_WHOLE, "channel"):
+            picture = replace(picture, unit=headline)
+        if headline.name in _WHOLE:
             picture = replace(picture, mechanism=_part(picture._mechanism(), part))
         if sound is not None and track is not None:
             sound = sound.shaped((track.samples, track.channels), track.rate)
-            if given.name not in _IN_PICTURES:
+            if headline.name not in _IN_PICTURES:
                 # A channel of a clip is its whole sound track, however many channels that has itself.
-                own = given if given.name in _IN_SOUND else Unit("clip")
+                own = headline if headline.name in _IN_SOUND else Unit("clip")
                 sound = type(sound)(**(sound.get_params(deep=False) | {"unit": own}))
-            if given.name in _WHOLE:
+            if headline.name in _WHOLE:
                 sound = _part(sound, 1.0 - part)
-        elif given.name in _IN_SOUND:
+        elif headline.name in _IN_SOUND:
             raise BadInput(
-                f"{given} is a unit of sound, and there is no sound that is released.", parameter="unit"
+                f"{headline} is a unit of sound, and there is no sound that is released.", parameter="unit"
             )
         silenced = track is not None and self.sound is None
-        return ClipNoise(picture, sound, given, self.share, silenced)
+        return ClipNoise(picture, sound, headline, self.share, silenced)
 
     @property
-    def asked(self) -> Unit:
+    def headline_unit(self) -> Unit:
         """The unit of the headline."""
-        return self.picture._asked() if self.unit is None else Unit.parse(self.unit)
+        return self.picture._headline_unit() if self.unit is None else Unit.parse(self.unit)
 
     def guarantee(self) -> Guarantee:
         """Return what is proven of the headline's unit; for noise that is ``shaped``."""
-        return self.proven(self.asked)
+        return self.proven(self.headline_unit)
 
     def proven(self, unit: Unit | str) -> Guarantee:
         """Return what is proven of ``unit``; for noise that is ``shaped``."""
@@ -125,7 +125,7 @@ class ClipNoise:
     def statement(self) -> Statement:
         """Return three columns for one video; for noise that is ``shaped``."""
         parts: list[Mechanism] = [self.picture] + ([] if self.sound is None else [self.sound])
-        asked = self.asked
+        headline = self.headline_unit
         units = [Unit("pixels", 1), Unit("pixels", 16), Unit("region", 8), Unit("region", 32), Unit("frame")]
         units += [] if self.sound is None else [self._window(), Unit("channel")]
         units += [Unit("clip"), Unit("item")]
@@ -136,7 +136,7 @@ class ClipNoise:
             claimed=self.claim(),
             proven=self.guarantee(),
             notes=tuple(dict.fromkeys(notes)),
-            also_proven=tuple(self.proven(unit) for unit in units if unit != asked),
+            also_proven=tuple(self.proven(unit) for unit in units if unit != headline),
             terms={"mechanism": "ClipNoise", "parameters": self.terms()},
         )
 
@@ -153,7 +153,7 @@ class ClipNoise:
     def parameters(self) -> dict[str, Any]:
         """Return everything that shapes the bytes, by channel."""
         return {
-            "unit": str(self.asked),
+            "unit": str(self.headline_unit),
             "share": self.share,
             "pictures": self.picture.parameters(),
             "sound": None
@@ -165,7 +165,7 @@ class ClipNoise:
         """Return what commitments are made of; see :meth:`Mechanism.terms`."""
         sound = self.sound
         return {
-            "unit": str(self.asked),
+            "unit": str(self.headline_unit),
             "share": self.share,
             "pictures": self.picture.terms() | NESTED,
             "sound": None if sound is None else {"mechanism": sound.wire} | sound.terms() | NESTED,
