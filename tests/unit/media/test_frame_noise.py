@@ -10,9 +10,8 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.media.audio.band_noise import BandNoise
 from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.video.clip_noise import ClipNoise
+from sfumato.media.video.clip_noise import ClipNoise, soften_video
 from sfumato.media.video.frame_noise import FrameNoise, Innovations
-from sfumato.media.video.video_stream import soften_video
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_mu
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.media.detect.detector import Box as Box
-    from sfumato.media.detect.detector import Detector as Detector
+    from sfumato.media.detect.detectors import Box as Box
+    from sfumato.media.detect.detectors import Detector as Detector
     from sfumato.media.detect.detectors import Faces as Faces
     from sfumato.media.detect.detectors import Plates as Plates
     from sfumato.media.detect.detectors import Saliency as Saliency
+    from sfumato.media.detect.detectors import Text as Text
     from sfumato.media.detect.detectors import named_detectors as named_detectors
-    from sfumato.media.detect.text_detector import Text as Text
     from sfumato.media.detect.thresholds import exponential_threshold as exponential_threshold
     from sfumato.media.detect.thresholds import functional_threshold as functional_threshold
     from sfumato.media.detect.thresholds import projected_gradient_threshold as projected_gradient_threshold
@@ -40,13 +40,13 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "Box": "detector",
-            "Detector": "detector",
+            "Box": "detectors",
+            "Detector": "detectors",
             "Faces": "detectors",
             "Plates": "detectors",
             "Saliency": "detectors",
+            "Text": "detectors",
             "named_detectors": "detectors",
-            "Text": "text_detector",
             "exponential_threshold": "thresholds",
             "functional_threshold": "thresholds",
             "projected_gradient_threshold": "thresholds",
