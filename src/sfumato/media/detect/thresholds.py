@@ -270,8 +270,7 @@ def projected_gradient_threshold(
         )
     wide = (problem.high - problem.low) / max(problem.false_alarm, problem.miss)
     first = wide if rate is None else positive("rate", rate)
-    # σ of one step over its sensitivity, such that all steps together are (ε, δ).
-    multiplier = noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
+    multiplier = _multiplier(epsilon, delta, steps)
     value = _walk(problem, multiplier, steps, first, _source(randomness), report)
     parameters = problem.described(epsilon=epsilon, delta=delta, steps=steps, rate=first)
     proven = replace(Guarantee.gaussian(multiplier).times(steps), at_delta=delta)
@@ -353,6 +352,11 @@ def _walk(
         if report is not None:
             report("walking", k / steps)
     return math.fsum(late) / len(late)
+
+
+def _multiplier(epsilon: float, delta: float, steps: int) -> float:
+    """Return σ of one step over its sensitivity, such that all of ``steps`` are (ε, δ)."""
+    return noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
 
 
 def _release(
