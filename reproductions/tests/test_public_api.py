@@ -27,12 +27,12 @@ def test_every_import_is_of_a_name_that_a_door_offers(file) -> None:
 
 
 def test_an_import_past_a_door_would_be_seen() -> None:
-    source = "import sfumato.io\ndef late():\n    from sfumato.media.detect.text_detector import Text, Box\n"
+    source = "import sfumato.io\ndef late():\n    from sfumato.media.detect.detectors import Text, Box\n"
     found = list(_imported(ast.parse(source)))
     assert found == [
         (1, "sfumato.io", None),
-        (3, "sfumato.media.detect.text_detector", "Text"),
-        (3, "sfumato.media.detect.text_detector", "Box"),
+        (3, "sfumato.media.detect.detectors", "Text"),
+        (3, "sfumato.media.detect.detectors", "Box"),
     ]
     assert [_is_door(module) for _, module, _ in found] == [True, False, False]
     assert _is_door("sfumato.media.detect")

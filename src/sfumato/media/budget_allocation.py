@@ -46,7 +46,7 @@ def water_filling(utility: Any, total: float, low: Any, high: Any) -> Array:
 
 
 def sensitivity_aware(weights: Any, total: float, low: Any, high: Any) -> Array:
-    """The εᵢ that minimise Σ wᵢ/εᵢ², the weighted variance of noise of scale 1/εᵢ, under the same conditions.
+    """Return the εᵢ that minimise Σ wᵢ/εᵢ², the weighted variance of noise of scale 1/εᵢ, as constrained.
 
     ``weights`` come from :func:`noise_weights`, limits from the category of each element. Arguments and
     edges are otherwise those of :func:`water_filling`.

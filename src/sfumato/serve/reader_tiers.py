@@ -167,7 +167,9 @@ class TierTerms:
         if self.kind in MEDIA:
             unit = Unit.parse(given["unit"]) if "unit" in given else None
             if self.nested:
-                return MediaMechanisms(picture=PlaneTier(level, tuple(levels), **given), unit=unit)
+                return MediaMechanisms(
+                    picture=PlaneTier(distrust=level, levels=tuple(levels), **given), unit=unit
+                )
             low, high = epsilon_range(given["epsilon"])
             asked = ReleaseRequest(None, given | {"epsilon": high - level * (high - low)})
             return MediaMechanisms.of(asked.make_mechanism(self.kind))

@@ -75,7 +75,7 @@ def test_gaussian_noise_on_frames_keeps_its_promise(beta, everywhere):
     """One frame, and a clip whose frames all change; false-alarm rate 1e-6 a game."""
     noise = noise_for(2.0 if everywhere else 4.0, 1e-6, beta)
     scores = gaussian_scores(noise, ALL_FRAMES if everywhere else ONE_FRAME, weak=False)
-    assert not violations(noise._held(UNIT, SHAPE, everywhere), *scores, NORMAL_THRESHOLDS)
+    assert not violations(noise._proven_inside(UNIT, SHAPE, everywhere), *scores, NORMAL_THRESHOLDS)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.90625])
@@ -84,7 +84,7 @@ def test_a_fifth_less_gaussian_noise_on_frames_is_caught(beta, everywhere):
     """Over 49,152 trials the errors are far below the curve; miss rate below 1e-6."""
     noise = noise_for(2.0 if everywhere else 4.0, 1e-6, beta)
     scores = gaussian_scores(noise, ALL_FRAMES if everywhere else ONE_FRAME, weak=True)
-    assert violations(noise._held(UNIT, SHAPE, everywhere), *scores, NORMAL_THRESHOLDS)
+    assert violations(noise._proven_inside(UNIT, SHAPE, everywhere), *scores, NORMAL_THRESHOLDS)
 
 
 @pytest.mark.parametrize(("weak", "everywhere"), [(False, False), (False, True), (True, False), (True, True)])
@@ -99,7 +99,7 @@ def test_laplace_noise_on_frames_keeps_its_promise_and_a_fifth_less_is_caught(we
         for levels in pair
     ]
     total = epsilon * (4 if everywhere else 1)
-    found = violations(noise._held(UNIT, SHAPE, everywhere), *scores, laplace_thresholds(total))
+    found = violations(noise._proven_inside(UNIT, SHAPE, everywhere), *scores, laplace_thresholds(total))
     assert bool(found) is weak
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from people_photos import astronaut
 from sfumato.errors import BadInput
-from sfumato.media.images.content_adaptive import PrivateMap, estimated_scores
+from sfumato.media.images.content_adaptive import ContentAdaptive, PrivateMap, estimated_scores
 from sfumato.noise import Secure, Seeded
 from sfumato.privacy import Unit
 
@@ -76,7 +76,7 @@ def test_the_estimate_is_nearer_than_the_noisy_scores():
 @pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"unit": "frame"}, {"tile": 0}])
 def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(BadInput):
-        PrivateMap(**({"epsilon": 1.0} | wrong))
+        ContentAdaptive(**({"epsilon": 1.0, "map": "private", "shape": (64, 64)} | wrong)).guarantee()
 
 
 def test_a_small_picture_is_one_tile():

@@ -12,8 +12,7 @@ from sklearn.metrics import roc_auc_score
 from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.detect import Detector, Faces, Plates, Saliency, Text, named_detectors
-from sfumato.media.detect.detectors import DETECTORS
-from sfumato.media.detect.text_detector import looks_personal
+from sfumato.media.detect.detectors import DETECTORS, looks_personal
 from sfumato.media.images import ContentAdaptive
 from sfumato.media.images.sensitivity_map import SensitivityMap
 from sfumato.media.images.tiles import edges, tile_grid, tiles_of
@@ -23,7 +22,7 @@ cv2 = pytest.importorskip("cv2")
 # One thread imports OpenCV, and two others ask for it until it has done so.
 RACE = """
 import sys, threading
-from sfumato.media.detect.detector import open_cv
+from sfumato.media.detect.detectors import open_cv
 sys.setswitchinterval(1e-4)
 whole, done = [], threading.Event()
 def first():

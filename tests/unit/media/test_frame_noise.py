@@ -10,9 +10,8 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.media.audio.band_noise import BandNoise
 from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.video.clip_noise import ClipNoise
+from sfumato.media.video.clip_noise import ClipNoise, soften_video
 from sfumato.media.video.frame_noise import FrameNoise, Innovations
-from sfumato.media.video.video_stream import soften_video
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_mu
 
@@ -118,10 +117,10 @@ def test_a_filter_over_time_makes_the_picture_better_where_nothing_moves():
 def test_innovations_lose_nothing(beta):
     """Without noise, what comes back is what went in: averages of one pixel each."""
     innovations, frames = Innovations(beta), clip(6, (5, 7, 1))
-    made = innovations.taken(frames[:4]), innovations.taken(frames[4:])
+    made = innovations.encode(frames[:4]), innovations.encode(frames[4:])
     levels = np.concatenate(made).astype(np.float64)
     for frame, level in zip(frames, levels, strict=True):
-        (back,) = innovations.given([(level[..., 0] * 255 / 65_535).astype(np.float32)])
+        (back,) = innovations.decode([(level[..., 0] * 255 / 65_535).astype(np.float32)])
         assert np.abs(back - frame[..., 0]).max() < 0.05
 
 
@@ -129,7 +128,7 @@ def test_innovations_lose_nothing(beta):
 def test_innovations_fill_sixteen_bits_and_no_more(beta):
     frames = np.stack([np.full((2, 2, 1), level, dtype=np.uint8) for level in (255, 0, 255, 255, 0, 0)])
     innovations = Innovations(beta)
-    k, made = innovations.k, innovations.taken(frames).astype(int)[:, 0, 0, 0]
+    k, made = innovations.k, innovations.encode(frames).astype(int)[:, 0, 0, 0]
     assert list(made[1:]) == [0, 255 * (128 + k), 255 * 128, 0, 255 * k]
     assert made[0] == 255 * innovations.c
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import BadInput
 from sfumato.media.audio.mdct import Analysis, Lapped, Synthesis
 
 CASES = [
@@ -96,9 +95,3 @@ def test_the_number_of_touched_blocks_is_that_of_the_worst_place(transform, wind
 
 def test_no_samples_touch_no_block():
     assert Lapped(8, 4).touched(0) == 0
-
-
-@pytest.mark.parametrize(("hop", "lap", "says"), [(0, 0, "`hop` was 0"), (8, 5, "lap 5"), (8.0, 4, "whole")])
-def test_what_is_no_transform_is_refused(hop, lap, says):
-    with pytest.raises(BadInput, match=says):
-        Lapped(hop, lap)

@@ -128,9 +128,11 @@ def test_a_tier_alone_states_its_own_promise_and_that_of_all_together():
 
 
 def test_a_picture_tier_promises_its_own_epsilon_of_every_unit():
-    top = PlaneTier(0.0, LEVELS, (2.0, 16.0), 1e-6, "region(8)", shape=(64, 48, 3)).statement()
+    top = PlaneTier(
+        (2.0, 16.0), 1e-6, "region(8)", distrust=0.0, levels=LEVELS, shape=(64, 48, 3)
+    ).statement()
     for level, epsilon in zip(LEVELS, (16.0, 9.0, 2.0), strict=True):
-        tier = PlaneTier(level, LEVELS, (2.0, 16.0), 1e-6, "region(8)", shape=(64, 48, 3))
+        tier = PlaneTier((2.0, 16.0), 1e-6, "region(8)", distrust=level, levels=LEVELS, shape=(64, 48, 3))
         stated = tier.statement()
         assert stated.proven.epsilon() == pytest.approx(epsilon, rel=1e-6)
         assert stated.proven.epsilon() <= epsilon
@@ -144,7 +146,7 @@ def test_a_picture_tier_promises_its_own_epsilon_of_every_unit():
     "tier",
     [
         TrustTier((1.0, 8.0), 1e-6, 1.0, distrust=0.0, levels=LEVELS),
-        PlaneTier(0.0, LEVELS, (1.0, 8.0), 1e-6, shape=(8, 8, 1)),
+        PlaneTier((1.0, 8.0), 1e-6, distrust=0.0, levels=LEVELS, shape=(8, 8, 1)),
     ],
 )
 def test_noise_that_would_be_drawn_anew_for_each_reader_is_refused(tier):

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.detect import Faces, Saliency, SensitivityScorer, tile_embedding
+from sfumato.media.detect import Faces, Saliency
 from sfumato.media.images import tiles_of
+from sfumato_reproductions.multimedia_dp.learned_scorer import SensitivityScorer, tile_embedding
 from sfumato_reproductions.multimedia_dp.sources import Photograph, Sources
 
 __all__ = ["threshold_records"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, shown
+from sfumato.mechanisms import Mechanism, Parameter, RandomSource, Release, as_array, shown
 from sfumato.privacy import Guarantee, Unit
 
 __all__ = ["SoundMechanism", "window_samples"]
@@ -57,6 +58,7 @@ class Passage(Protocol):
         """Return the released samples that were still waiting; together as many as were given, or more."""
 
 
+@dataclass(eq=False, repr=False)
 class SoundMechanism(Mechanism):
     """Base of mechanisms for sounds.
 
@@ -68,9 +70,11 @@ class SoundMechanism(Mechanism):
 
     of_media: ClassVar[bool] = True
     units: ClassVar[tuple[str, ...]] = Unit.names("sound", "file")
-    unit: str | Unit
-    rate: int | None
-    shape: Sequence[int] | None
+
+    _: KW_ONLY
+    rate: SampleRate = None
+    shape: SoundClipShape = None
+    randomness: RandomSource = None
 
     @abstractmethod
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
@@ -88,7 +92,7 @@ class SoundMechanism(Mechanism):
         return self.proven(sound_unit(self.unit), self._clip(columns))
 
     def release(self, X: Any) -> Release:
-        """A release of one clip (samples,) or (samples, channels), or of several, (n, samples, channels).
+        """Return a release of one clip (samples,) or (samples, channels), or several (n, samples, channels).
 
         Where a shape is declared, X may hold n clips of that shape.
         """
@@ -125,7 +129,7 @@ class SoundMechanism(Mechanism):
         return out
 
     def blocks(self, blocks: Iterable[NDArray[Any]], first: int = 0) -> Iterator[NDArray[Any]]:
-        """One clip of the declared shape, number ``first`` of the data, in blocks (k, channels) of any size.
+        """Release one clip, number ``first`` of the data, whose blocks (k, channels) may have any size.
 
         Yields the released clip in blocks of the same type. The bytes do not depend on how it was cut, under
         seeded and keyed noise; memory does not depend on its length.
@@ -145,12 +149,12 @@ class SoundMechanism(Mechanism):
             settled = passage.feed(np.ascontiguousarray(clean.T, dtype=np.float64) / full_scale(kind))
             taken += settled.shape[1]
             if settled.shape[1]:
-                yield _back(settled, kind)
+                yield _as_type(settled, kind)
         if given != samples:
             raise BadInput(f"a clip was to have {samples} samples, and {given} came.")
         rest = passage.finish()[:, : samples - taken]
         if rest.shape[1]:
-            yield _back(rest, kind)
+            yield _as_type(rest, kind)
 
     def block_rows(self, columns: int) -> int:
         """Return one clip at a time."""
@@ -170,8 +174,8 @@ class SoundMechanism(Mechanism):
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
             return ()
-        shape, asked = self._clip(columns), sound_unit(self.unit)
-        return tuple(self.proven(unit, shape) for unit in SOUNDS_ALSO_STATED if unit != asked)
+        shape, headline = self._clip(columns), sound_unit(self.unit)
+        return tuple(self.proven(unit, shape) for unit in SOUNDS_ALSO_STATED if unit != headline)
 
     def _clip(self, columns: int | None) -> SoundShape:
         if self.shape is None:
@@ -205,7 +209,7 @@ def full_scale(dtype: np.dtype[Any]) -> float:
     raise BadInput(f"sounds of {dtype} are not known: int16, int32 and floating point are accepted.")
 
 
-def _back(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
+def _as_type(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
     """Return samples (channels, k) on [−1, 1] as a block (k, channels) of type ``kind``."""
     clipped = np.clip(samples.T, -1.0, 1.0)
     if kind.kind == "f":

@@ -16,32 +16,27 @@ have one shape together and come back alike; coefficients are kept channel by ch
 declared clip are clipped, NaN and infinities refused. Nothing above 4 kHz comes back as shapes, and below a
 rate of 8 kHz the upper bands are empty, so that shapes fit less well.
 
-**Noise mode** adds noise to every MDCT coefficient below a cutoff and restores by public statistics of
-speech.
+**Coefficients.** Every MDCT coefficient below a cutoff gets noise. Coefficients are rounded to the nearest
+multiple of a public power of two, noise of scale s_k is drawn on the same grid, and the sum is an integer
+sum. Post-processing weighs each coefficient by E[S/(S + noise)], where the power S of its band is taken from
+public shapes of speech, each as likely as the noisy block makes it.
 
-Coefficients are rounded to the nearest multiple of a public power of two, noise of scale s_k is drawn on the
-same grid, and the sum is an integer sum. Post-processing weighs each coefficient by E[S/(S + noise)], where
-the power S of its band is taken from public shapes of speech, each as likely as the noisy block makes it.
-
-**Shapes mode** tells speech in a few public shapes: the nearest shape of each kept block, by randomised
-response.
-
-Of every ``stride`` blocks one is kept. The window that a guarantee is for then reaches one kept block, since
-kept blocks are further apart than it is long, and that block's shape can be told with all of ε; two blocks
-with half of ε each would say less. Between kept blocks nothing of the recording is used.
-
-What is released is the sequence of answers. The sound is post-processing: levels follow from the answers and
-from public statistics of speech (the posterior mean in a hidden Markov model), or are those of the answers
-themselves, and coefficients with such levels get public signs. It is speech without a voice.
+**Shapes.** Of every ``stride`` blocks one is kept, and its nearest public shape is released by randomised
+response. The window that a guarantee is for then reaches one kept block, since kept blocks are further apart
+than it is long, and that block gets all of ε; two blocks with half of ε each would say less. Between kept
+blocks nothing of the recording is used. The sound is post-processing of the sequence of answers: levels
+follow from the answers and from public statistics of speech (the posterior mean in a hidden Markov model), or
+are those of the answers themselves, and coefficients with such levels get public signs. It is speech without
+a voice.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +47,6 @@ from sfumato.mechanisms import (
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     keep_threshold,
     one_of,
     positive,
@@ -61,8 +55,6 @@ from sfumato.mechanisms import (
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
-    SampleRate,
-    SoundClipShape,
     SoundMechanism,
     SoundShape,
     SoundUnit,
@@ -73,7 +65,7 @@ from sfumato.media.audio.loudness import BANDS, BandLevels, band_levels, noise_w
 from sfumato.media.audio.mdct import Analysis, Lapped, Norm, Synthesis, rounding_share, window_sensitivity
 from sfumato.media.audio.speech import SIZES, Shapes, Weighting, best_size, shapes, steps_ahead
 from sfumato.noise import LAPLACE, NORMAL, Law, Rounded, Stream, coins, uniform_integers
-from sfumato.privacy import AUDIO, REQUIRED, Claim, Guarantee, Unit, gaussian_mu
+from sfumato.privacy import AUDIO, REQUIRED, Guarantee, Unit, gaussian_mu
 
 __all__ = ["BandNoise"]
 
@@ -154,7 +146,7 @@ class CoefficientsPassage:
         return np.concatenate(out, axis=1)
 
     def _restored(self, noisy: Array) -> Array:
-        """Noisy coefficients (channels, blocks, kept), each shrunk by what the shapes of speech say of it."""
+        """Return noisy coefficients (channels, blocks, kept), each shrunk as the shapes of speech suggest."""
         kept = noisy.shape[-1]
         public = shapes(_COMPARED)
         spread = np.square(np.asarray(self._noise.scales) * self._noise.law.deviation)
@@ -307,7 +299,7 @@ class ShapesPassage:
         return self._answered(last=True)
 
     def _read(self, coefficients: Array) -> None:
-        """The shapes of those blocks among the next ones that are kept."""
+        """Find the nearest shapes of those of the next blocks that are kept."""
         first = -self._seen % self._answers.stride
         self._seen += coefficients.shape[1]
         levels = self._bands.levels(coefficients[:, first :: self._answers.stride])
@@ -328,7 +320,7 @@ class ShapesPassage:
         return np.concatenate(out, axis=1)
 
     def _sound(self, levels: Array) -> Array:
-        """Samples of kept blocks with ``levels``, once the levels between them can be drawn as lines."""
+        """Return samples of kept blocks with ``levels``, and levels interpolated between them."""
         if self._level is not None:
             levels = np.concatenate([self._level, levels])
         if not len(levels):
@@ -358,8 +350,7 @@ class ShapesPassage:
         return np.repeat(samples * self._clip, self._channels, axis=0)
 
 
-Keep = Literal["shapes", "coefficients"]
-KEEPS, WEIGHTINGS, RESTORES = get_args(Keep), get_args(Weighting), ("wiener", "none")
+KEEPS, WEIGHTINGS, RESTORES = ("shapes", "coefficients"), get_args(Weighting), ("wiener", "none")
 
 # The stride of kept blocks where the unit is no window.
 _USUAL = Unit("window", 20.0)
@@ -367,6 +358,7 @@ _USUAL = Unit("window", 20.0)
 _ROUNDING = 2.0**-10
 
 
+@dataclass(eq=False, repr=False)
 class BandNoise(SoundMechanism):
     """Releases sounds by their bands; ``epsilon`` is the promise for one ``unit``.
 
@@ -385,62 +377,40 @@ class BandNoise(SoundMechanism):
     kinds = ("sound", "video")
     default_for = ("sound",)
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: SoundUnit = AUDIO.unit,
-        *,
-        rate: SampleRate = None,
-        clip: Annotated[float, Parameter("Largest size of a sample; larger ones are clipped.")] = 1.0,
-        keep: Annotated[
-            str,
-            Parameter(
-                "What is released of each block: the nearest public shape of speech, or its coefficients.",
-                choices=KEEPS,
-            ),
-        ] = "shapes",
-        shapes: Annotated[
-            int | None, Parameter("Number of public shapes; as many as ε can tell apart unless given.")
-        ] = None,
-        cutoff: Annotated[
-            float, Parameter("Highest frequency of coefficients, in hertz.", symbol="HERTZ")
-        ] = 4000.0,
-        weighting: Annotated[
-            str, Parameter("How bands count: by how well they are heard, or equally.", choices=WEIGHTINGS)
-        ] = "iso226",
-        restore: Annotated[
-            str, Parameter("What is made of noisy bands; costs no privacy.", choices=RESTORES)
-        ] = "wiener",
-        shape: SoundClipShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.rate = rate
-        self.clip = clip
-        self.keep = keep
-        self.shapes = shapes
-        self.cutoff = cutoff
-        self.weighting = weighting
-        self.restore = restore
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: SoundUnit = AUDIO.unit
+    _: KW_ONLY
+    clip: Annotated[float, Parameter("Largest size of a sample; larger ones are clipped.")] = 1.0
+    keep: Annotated[
+        str,
+        Parameter(
+            "What is released of each block: the nearest public shape of speech, or its coefficients.",
+            choices=KEEPS,
+        ),
+    ] = "shapes"
+    shapes: Annotated[
+        int | None, Parameter("Number of public shapes; as many as ε can tell apart unless given.")
+    ] = None
+    cutoff: Annotated[float, Parameter("Highest frequency of coefficients, in hertz.", symbol="HERTZ")] = (
+        4000.0
+    )
+    weighting: Annotated[
+        str, Parameter("How bands count: by how well they are heard, or equally.", choices=WEIGHTINGS)
+    ] = "iso226"
+    restore: Annotated[str, Parameter("What is made of noisy bands; costs no privacy.", choices=RESTORES)] = (
+        "wiener"
+    )
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
-        """What is proven of ``unit``: exactly for shapes, by a certified sensitivity for coefficients."""
+        """Return what is proven of ``unit``: exact for shapes, by certified sensitivity for coefficients."""
         self._checked()
         if self._keep() == "shapes":
             return self._shapes_proven(sound_unit(unit), shape)
         return self._coefficients_proven(sound_unit(unit), shape)
 
-    def claim(self) -> Claim | None:
-        """Return None: the method is this package's own."""
-        return None
-
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """How often a shape is told wrongly, or the deviation of the noise on a coefficient at 1 kHz."""
+        """Return the share of wrong shapes, or the deviation of the noise on a coefficient at 1 kHz."""
         shape = self._clip(columns)
         if self._keep() == "shapes":
             answers = self._answers(shape)
@@ -482,8 +452,8 @@ class BandNoise(SoundMechanism):
                 parameter="shapes",
             )
 
-    def _keep(self) -> Keep:
-        return cast(Keep, one_of("keep", self.keep, KEEPS))
+    def _keep(self) -> str:
+        return one_of("keep", self.keep, KEEPS)
 
     def _bands(self) -> BandLevels:
         return band_levels(self._rate())
@@ -492,7 +462,7 @@ class BandNoise(SoundMechanism):
         return window_samples(unit, self._rate(), shape[0])
 
     def _stride(self) -> int:
-        """Of how many blocks one is kept: so many that the window asked for reaches one; public."""
+        """Return the smallest stride of kept blocks at which the requested window reaches one; public."""
         asked = sound_unit(self.unit)
         unit = _USUAL if asked.size is None else asked
         # A window is cut to the length of no clip here: clips of all lengths share the stride.
@@ -527,7 +497,7 @@ class BandNoise(SoundMechanism):
         return ScaledNoise(law, tuple(base * scale for scale in relative), step)
 
     def _calibrated(self, shape: SoundShape) -> tuple[tuple[float, ...], float, float]:
-        """Relative scales of the coefficients, the step of the grid, and what the scales are multiples of."""
+        """Return relative scales of the coefficients, the step of the grid, and the factor on the scales."""
         epsilon, delta = positive("epsilon", self.epsilon), float(self.delta)
         weighting = cast(Weighting, self.weighting)
         relative = _relative(self._rate(), positive("cutoff", self.cutoff), weighting, delta > 0.0)
@@ -539,7 +509,7 @@ class BandNoise(SoundMechanism):
         return relative, 2.0 ** math.floor(math.log2(finest)), base
 
     def _unit_loss(self, relative: tuple[float, ...], unit: Unit, shape: SoundShape) -> tuple[float, float]:
-        """Sensitivity of ``unit`` over the relative scales, and what each step of the grid adds to it."""
+        """Return the sensitivity of ``unit`` over the relative scales, and what each grid step adds to it."""
         window, channels = self._window(unit, shape), 1 if unit.name == "channel" else shape[1]
         norm: Norm = "l2" if self.delta > 0.0 else "l1"
         several = math.sqrt(channels) if norm == "l2" else float(channels)

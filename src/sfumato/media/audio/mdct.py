@@ -9,10 +9,8 @@ N/2 is full overlap. The two ends of a signal have no boundary, so n samples giv
 Coefficient k of block t depends on the samples from tN − h up to (t+1)N + h alone, which is what a bound on
 the effect of a short stretch of time rests on.
 
-**Sensitivity**: what a stretch of time can do to kept, scaled coefficients, certified over every placement.
-
-Let A hold the kept rows of the transform, row (t, k) divided by the noise scale s_k. A change of the samples
-of a set S, each by at most R, moves the output by at most
+**Sensitivity.** Let A hold the kept rows of the transform, row (t, k) divided by the noise scale s_k. A
+change of the samples of a set S, each by at most R, moves the output by at most
 
     L2:  R·min(√|S|·σ_max(A_S), Σ_{i∈S} ‖a_i‖₂),    L1:  R·min(Σ_{i∈S} ‖a_i‖₁, √(|S|·Σ_rows 1/s²)),
 
@@ -37,8 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
 
-from sfumato.errors import BadInput
-
 Array = NDArray[np.float64]
 
 
@@ -51,20 +47,6 @@ class Lapped:
 
     hop: int
     lap: int
-
-    def __post_init__(self) -> None:
-        for name in ("hop", "lap"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise BadInput(
-                    f"`{name}` was {value!r}: it must be a whole number of samples.", parameter=name
-                )
-        if self.hop < 1 or not 0 <= 2 * self.lap <= self.hop:
-            raise BadInput(
-                f"`hop` was {self.hop} and lap {self.lap}: a hop is 1 sample or more, a lap at most half "
-                "of it.",
-                parameter="hop",
-            )
 
     def blocks(self, samples: int) -> int:
         """Return how many blocks a signal of ``samples`` samples has."""
@@ -103,7 +85,7 @@ def _turn(left: Array, right: Array, sign: float) -> None:
 
 @lru_cache(maxsize=64)
 def _angles(lap: int) -> tuple[Array, Array]:
-    """The window on the near and on the far side of a boundary, from the boundary outwards; s² + c² = 1."""
+    """Return the window on the near and far side of a boundary, from it outwards; s² + c² = 1."""
     angle = (np.arange(lap) + lap + 0.5) * (np.pi / (4.0 * lap))
     return np.sin(angle), np.cos(angle)
 
@@ -120,7 +102,7 @@ class Analysis:
         self._waiting = np.zeros((channels, 0))
 
     def feed(self, samples: Array) -> Array:
-        """Coefficients (channels, blocks, hop) that ``samples`` (channels, k) complete; perhaps none."""
+        """Return the coefficients (channels, blocks, hop) that ``samples`` (channels, k) complete."""
         self._waiting = np.concatenate([self._waiting, samples], axis=1)
         # A block is complete once its right neighbour has brought the samples it is mixed with.
         ready = (self._waiting.shape[1] - max(self.transform.lap, 1)) // self.transform.hop
@@ -187,22 +169,16 @@ _COLUMNS = 320
 _PARTS = 8
 
 
+@lru_cache(maxsize=512)
 def window_sensitivity(
     transform: Lapped, scales: tuple[float, ...], window: int, samples: int, norm: Norm
 ) -> float:
-    """A bound on how far ``window`` samples of a clip of ``samples``, each moved by up to 1, move the output.
+    """Bound how far ``window`` samples of a clip of ``samples``, each moved by up to 1, move the output.
 
     The output is coefficient k of every block over ``scales[k]``, for k below the length of ``scales``.
     ``norm`` is that in which the output moves. All placements of the window are covered, the edges included.
     """
-    _check(transform, scales, window, samples)
-    return _sensitivity(transform, scales, min(window, samples), samples, norm)
-
-
-@lru_cache(maxsize=512)
-def _sensitivity(
-    transform: Lapped, scales: tuple[float, ...], window: int, samples: int, norm: Norm
-) -> float:
+    window = min(window, samples)
     weights = 1.0 / np.asarray(scales)
     apart = _largest_sum(_column_norms(transform, scales, norm), transform, window, samples)
     rows = min(transform.touched(window), transform.blocks(samples))
@@ -219,7 +195,6 @@ def rounding_share(
     transform: Lapped, scales: tuple[float, ...], window: int, samples: int, norm: Norm
 ) -> float:
     """Return what a step of 1 of the grid adds to :func:`window_sensitivity`."""
-    _check(transform, scales, window, samples)
     weights = 1.0 / np.asarray(scales)
     rows = min(transform.touched(min(window, samples)), transform.blocks(samples))
     if norm == "l1":
@@ -228,7 +203,7 @@ def rounding_share(
 
 
 def _column_norms(transform: Lapped, scales: tuple[float, ...], norm: Norm) -> tuple[Array, Array]:
-    """Norms of the columns a_i of one block, (hop,): between two boundaries, and with none on either side."""
+    """Return norms (hop,) of the columns a_i of one block: between two boundaries, and with none."""
     alone = _block_norms(transform.hop, scales, norm)
     inner = alone.copy()
     lap = transform.lap
@@ -289,7 +264,7 @@ def _slide(values: Array, count: int) -> float:
 
 
 def _largest_singular(transform: Lapped, scales: tuple[float, ...], window: int, samples: int) -> float:
-    """A bound on σ_max(A_S) over every stretch S of ``window`` samples; infinite where it is not computed."""
+    """Return a bound on σ_max(A_S) over every stretch S of ``window`` samples; infinite if not computed."""
     step = max(1, transform.hop // _PARTS)
     length = window + step - 1
     if len(set(scales)) == 1 or length > _COLUMNS or transform.hop > _COLUMNS:
@@ -301,7 +276,7 @@ def _largest_singular(transform: Lapped, scales: tuple[float, ...], window: int,
 
 @lru_cache(maxsize=64)
 def _singular(transform: Lapped, scales: tuple[float, ...], length: int, step: int, blocks: int) -> float:
-    """The largest singular value over stretches of ``length`` samples that start at multiples of ``step``."""
+    """Return the largest singular value over stretches of ``length`` samples at multiples of ``step``."""
     total = blocks * transform.hop
     last = max(total - length, 0)
     weights = 1.0 / np.asarray(scales)
@@ -313,10 +288,3 @@ def _singular(transform: Lapped, scales: tuple[float, ...], length: int, step: i
         matrix = rows.reshape(len(signal), -1)
         largest = max(largest, float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]))
     return math.sqrt(largest)
-
-
-def _check(transform: Lapped, scales: tuple[float, ...], window: int, samples: int) -> None:
-    if not 1 <= len(scales) <= transform.hop or not all(0.0 < scale < math.inf for scale in scales):
-        raise BadInput(f"a block of {transform.hop} samples has 1 to {transform.hop} positive noise scales.")
-    if window < 1 or samples < 1:
-        raise BadInput(f"a window of {window} samples in a clip of {samples} was given: 1 or more of each.")

@@ -1,4 +1,4 @@
-"""The multimedia paper's noise on mel spectrograms, as it stands there, with what it really proves.
+"""The noise that the adaptive multimedia paper adds to mel spectrograms, and what it proves.
 
 Section 3.2.1: Laplace noise on mel levels, shaped by equal loudness, N(f) = N₀·A(f), and fading away from a
 moment t₀, y_t = x_t + n_t·exp(−|t − t₀|/τ) with τ = 50 ms; Table 2: scale 0.4Δ/ε with Δ = 2.
@@ -12,17 +12,17 @@ nothing is protected. With ``phase="keep"`` the clean phase is released as it is
 **Edge cases.** Several channels are mixed to one and come back alike. A clip is held whole, so at most two
 minutes are taken. Other rates are resampled to 22.05 kHz and back; the filter's reach is part of the unit.
 
-**Mel spectrograms** of sound, and sound with a given mel spectrogram, as the multimedia paper prepares them.
-
-At 22.05 kHz: Hann windows of 2048 samples every 512, power spectra summed into 128 triangles that are equally
-wide on the mel scale, decibels with a floor at −80 (section 4.1.1). Full scale is 0 dB, not the loudest
-frame: a reference read off the recording would be a release of its own.
+**Mel spectrograms** are those of the paper (section 4.1.1). At 22.05 kHz: Hann windows of 2048 samples every
+512, power spectra summed into 128 triangles that are equally wide on the mel scale, decibels with a floor at
+−80. Full scale is 0 dB, not the loudest frame: a reference read off the recording would be a release of its
+own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated
 
@@ -35,7 +35,6 @@ from sfumato.mechanisms import (
     Epsilon,
     ExpectedError,
     Parameter,
-    RandomSource,
     one_of,
     positive,
     shown,
@@ -43,8 +42,6 @@ from sfumato.mechanisms import (
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
-    SampleRate,
-    SoundClipShape,
     SoundMechanism,
     SoundShape,
     SoundUnit,
@@ -75,19 +72,19 @@ _FULL = (_HANN.sum() / 2.0) ** 2
 
 
 def frames_of(samples: int) -> int:
-    """How many frames a sound of ``samples`` samples has: one is centred at every multiple of ``HOP``."""
+    """Return the number of frames of a sound: one is centred at every multiple of ``HOP`` samples."""
     return 1 + samples // HOP
 
 
 def stft(sound: Array) -> Spectra:
-    """Spectra (frames, FFT/2 + 1) of a sound (n,), which is silent before its start and after its end."""
+    """Return spectra (frames, FFT/2 + 1) of a sound (n,), padded with silence at both ends."""
     padded = np.pad(sound, (FFT // 2, FFT // 2 + HOP))
     windows = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][: frames_of(sound.size)]
     return np.asarray(np.fft.rfft(windows * _HANN, axis=1))
 
 
 def inverse_stft(spectra: Spectra, samples: int) -> Array:
-    """The sound (``samples``,) whose spectra are nearest to ``spectra`` (Griffin & Lim 1984, equation 6)."""
+    """Return the sound (``samples``,) with the spectra nearest to ``spectra`` (Griffin & Lim 1984, eq. 6)."""
     parts = np.fft.irfft(spectra, FFT, axis=1) * _HANN
     total, weight = np.zeros((2, (len(spectra) - 1) * HOP + FFT))
     for index, part in enumerate(parts):
@@ -101,7 +98,7 @@ def inverse_stft(spectra: Spectra, samples: int) -> Array:
 
 
 def griffin_lim(sizes: Array, samples: int, rounds: int = 32) -> Array:
-    """A sound (``samples``,) with spectra of about ``sizes`` (frames, bins), from public random phases."""
+    """Return a sound (``samples``,) with spectra of about ``sizes`` (frames, bins); its phases are public."""
     turn = np.random.default_rng(MEL_RATE).uniform(0.0, 2.0 * np.pi, sizes.shape)
     phase = np.exp(1j * turn)
     for _ in range(rounds):
@@ -117,7 +114,7 @@ def decibels(spectra: Spectra) -> Array:
 
 
 def magnitudes(levels: Array) -> Array:
-    """Sizes of spectra (frames, bins) whose mel levels are near ``levels``: least squares, none negative."""
+    """Return sizes of spectra (frames, bins) with mel levels near ``levels``, by least squares."""
     power = 10.0 ** (levels / 10.0) * _FULL
     return np.asarray(np.sqrt(np.maximum(power @ _inverse().T, 0.0)))
 
@@ -149,6 +146,7 @@ _FADED = 500.0
 _HALF_RANGE = 40.0  # decibels
 
 
+@dataclass(eq=False, repr=False)
 class MelLaplace(SoundMechanism):
     """The paper's mel-spectrogram noise at its claimed ``epsilon``; the proven column says what that costs.
 
@@ -161,36 +159,20 @@ class MelLaplace(SoundMechanism):
 
     kinds = ("sound", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        unit: SoundUnit = AUDIO.unit,
-        *,
-        rate: SampleRate = None,
-        decay: Annotated[float | None, Parameter("How fast the noise fades, in milliseconds.")] = 50.0,
-        moment: Annotated[
-            float | None, Parameter("Where the noise is largest, in milliseconds; the middle unless given.")
-        ] = None,
-        phase: Annotated[
-            str,
-            Parameter(
-                "Recovered from the noisy levels, or the clean one, which proves nothing.", choices=PHASES
-            ),
-        ] = "griffin-lim",
-        shape: SoundClipShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.rate = rate
-        self.decay = decay
-        self.moment = moment
-        self.phase = phase
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    unit: SoundUnit = AUDIO.unit
+    _: KW_ONLY
+    decay: Annotated[float | None, Parameter("How fast the noise fades, in milliseconds.")] = 50.0
+    moment: Annotated[
+        float | None, Parameter("Where the noise is largest, in milliseconds; the middle unless given.")
+    ] = None
+    phase: Annotated[
+        str,
+        Parameter("Recovered from the noisy levels, or the clean one, which proves nothing.", choices=PHASES),
+    ] = "griffin-lim"
 
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
-        """The sum of 2/b over the levels that ``unit`` reaches at its worst place; nothing with the phase."""
+        """Return the sum of 2/b over the levels that ``unit`` reaches at worst; nothing with the phase."""
         self._checked(shape)
         if self.phase == "keep":
             return Guarantee.nothing("the clean phase of every frame is released as it is", sound_unit(unit))
@@ -217,7 +199,7 @@ class MelLaplace(SoundMechanism):
         )
 
     def level_epsilon(self) -> float:
-        """ε of the mel level whose noise is the least, at the moment t₀: the ear is most sensitive there."""
+        """Return ε of the mel level with the least noise, at the moment t₀."""
         return float((_SENSITIVITY / self._scales()).max())
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -328,7 +310,7 @@ class _Whole:
         self._pieces: list[Array] = []
 
     def feed(self, samples: Array) -> Array:
-        """Nothing yet."""
+        """Keep ``samples``, and return none yet."""
         self._pieces.append(samples)
         return np.asarray(samples[:, :0])
 

@@ -25,7 +25,7 @@ from sfumato.media.audio.loudness import CENTRES, noise_weight
 Array = NDArray[np.float64]
 Weighting = Literal["iso226", "flat"]
 
-#: How many shapes a sound may be told in.
+#: How many shapes a sound may be information in.
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 _GAIN, _VOICE = 0.1, 0.05
@@ -104,11 +104,11 @@ def best_size(epsilon: float) -> int:
     Its mutual information is log k − h(p) − (1 − p)·log(k − 1) with p = e^ε/(e^ε + k − 1).
     """
 
-    def told(size: int) -> float:
+    def information(size: int) -> float:
         wrong = (size - 1) / (math.exp(min(epsilon, 700.0)) + size - 1)
         if wrong == 0.0:
             return math.log(size)
         kept = (1.0 - wrong) * math.log1p(-wrong)
         return math.log(size) + kept + wrong * (math.log(wrong) - math.log(size - 1))
 
-    return max(SIZES, key=told)
+    return max(SIZES, key=information)

@@ -1,7 +1,15 @@
 """Decision thresholds chosen privately, the exact sampler behind them, and the cost of a threshold.
 
-The last part says what scores, labels and the cost J(t) = (1/n)·Σᵢ ℓᵢ(t) of a threshold t are. Scores and
-labels are private; their range and number, and what a false alarm (c_fp) and a miss (c_fn) cost, are public.
+**Cost.** Record i has a score sᵢ in a declared range and a label yᵢ ∈ {0, 1}. At the threshold t it is called
+positive if sᵢ ≥ t. Each false alarm costs c_fp and each miss c_fn, and the cost of t is
+
+    J(t) = (1/n)·Σᵢ ℓᵢ(t),    ℓᵢ(t) = c_fp·[yᵢ = 0, sᵢ ≥ t] + c_fn·[yᵢ = 1, sᵢ < t].
+
+Scores and labels are private; their range and number, and c_fp and c_fn, are public. Scores outside the range
+are clipped to it. The paper (Adaptive multimedia DP, section 3.3.1) writes FPR·c_fp + FNR·c_fn. Its rates are
+divided by the sizes of the classes, and replacing one record changes those; so here everything is divided by
+n, which does not change, and a share of positives may be *declared*: the costs become c_fp/(1 − share) and
+c_fn/share, and J is the paper's cost where the declared share is the true one.
 
 **Guarantee.** Unit: record, neighbours: replace (score and label both).
 
@@ -22,23 +30,10 @@ labels are private; their range and number, and what a false alarm (c_fp) and a 
   **nothing**: the theorems on perturbed objectives need a convex, differentiable one. J is a staircase, so
   the minimiser stands at the edge of a step, which is the score of a record, to the last digit.
 
-**Sampler**: exact draws from a law P(k) ∝ exp(−xₖ) over finitely many choices, for the exponential mechanism.
-
-A 64-bit word w stands for all uniforms in [w, w+1)/2⁶⁴. Double precision decides where it is sure; where the
-interval, widened by the error of the weights, holds a boundary between two choices, mpmath decides with as
-many further random bits as it takes. So the law is the stated one exactly, and no slack is left.
-
-**Costs** of a threshold, from scores and labels.
-
-Record i has a score sᵢ in a declared range and a label yᵢ ∈ {0, 1}. At the threshold t it is called positive
-if sᵢ ≥ t. Each false alarm costs c_fp and each miss c_fn, and the cost of t is
-
-    J(t) = (1/n)·Σᵢ ℓᵢ(t),    ℓᵢ(t) = c_fp·[yᵢ = 0, sᵢ ≥ t] + c_fn·[yᵢ = 1, sᵢ < t].
-
-The paper (Adaptive multimedia DP, section 3.3.1) writes FPR·c_fp + FNR·c_fn. Its rates are divided by the
-sizes of the classes, and replacing one record changes those; so here everything is divided by n, which does
-not change, and a share of positives may be *declared*: the costs become c_fp/(1 − share) and c_fn/share, and
-J is the paper's cost where the declared share is the true one. Scores outside the range are clipped to it.
+**Sampler** of the law P(k) ∝ exp(−xₖ) over finitely many choices, for the exponential mechanism. A 64-bit
+word w stands for all uniforms in [w, w+1)/2⁶⁴. Double precision decides where it is sure; where the interval,
+widened by the error of the weights, holds a boundary between two choices, mpmath decides with as many further
+random bits as it takes. So the law is the stated one exactly, and no slack is left.
 """
 
 from __future__ import annotations
@@ -47,7 +42,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -262,7 +256,7 @@ def projected_gradient_threshold(
     randomness: Randomness | None = None,
     report: Callable[[str, float], None] | None = None,
 ) -> Release[float]:
-    """A threshold near the minimiser of the hinge surrogate, by noisy projected steps of rate/√k; (ε, δ).
+    """Return a threshold near the minimiser of the hinge surrogate, by noisy steps of rate/√k; (ε, δ).
 
     ``rate`` is the paper's η₀; by default the width of ``bounds`` over the larger cost. The walk starts in
     the middle, and the value is the mean of the second half of it. Other arguments are those of
@@ -279,7 +273,7 @@ def projected_gradient_threshold(
     multiplier = _multiplier(epsilon, delta, steps)
     value = _walk(problem, multiplier, steps, first, _source(randomness), report)
     parameters = problem.described(epsilon=epsilon, delta=delta, steps=steps, rate=first)
-    proven = _composed(multiplier, steps, delta)
+    proven = replace(Guarantee.gaussian(multiplier).times(steps), at_delta=delta)
     return _release("projected_gradient_threshold", value, parameters, proven, None, randomness)
 
 
@@ -360,15 +354,9 @@ def _walk(
     return math.fsum(late) / len(late)
 
 
-@lru_cache(maxsize=64)
 def _multiplier(epsilon: float, delta: float, steps: int) -> float:
     """Return σ of one step over its sensitivity, such that all of ``steps`` are (ε, δ)."""
     return noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
-
-
-@lru_cache(maxsize=64)
-def _composed(multiplier: float, steps: int, delta: float) -> Guarantee:
-    return replace(Guarantee.gaussian(multiplier).times(steps), at_delta=delta)
 
 
 def _release(

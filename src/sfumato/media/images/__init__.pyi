@@ -17,5 +17,4 @@ from .selective_noise import SelectiveNoise as SelectiveNoise
 from .sensitivity_map import CATEGORIES as CATEGORIES
 from .sensitivity_map import SensitivityMap as SensitivityMap
 from .sensitivity_map import annotated_map as annotated_map
-from .sensitivity_map import category_of as category_of
 from .tiles import tiles_of as tiles_of

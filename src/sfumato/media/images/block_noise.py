@@ -1,4 +1,4 @@
-"""Mechanisms that add noise to sums over blocks of pixels; what they share.
+"""Base of mechanisms that add noise to sums over blocks of pixels, and the choice of the blocks.
 
 **Guarantee.** Block sums are whole numbers on a public grid (see ``planes``). Laplace noise of scale s_B on
 each (δ = 0), or Gaussian noise of deviation σ_B (δ > 0), is drawn in real numbers and rounded to that grid,
@@ -6,28 +6,23 @@ which is post-processing because the sums are whole. ``placements`` bounds the l
 √Σ(Δ_B/σ_B)², over every placement of a unit under replacement of its pixels by any colour. What is made of
 the noisy sums is post-processing.
 
-Which blocks and which shares of the budget promise the smallest error, before any picture is seen.
-
-The expected error is that of the best linear estimate under the public spectrum: what noise leaves of the
-frequencies that blocks resolve, and all of the others. It is a pure function of parameters and shape.
-
-What mechanisms for pictures share whose loss is certified over every placement of a unit.
-
-A *design* holds what noise is added to and how much of it, as a pure function of parameters and shape; its
-loss for a unit, ε under Laplace noise and μ under Gaussian noise, is what is proven.
+**Choice of blocks.** Unless they are given, the side of the blocks and the shares of the planes are those
+with the smallest expected error, before any picture is seen: that of the best linear estimate under the
+public spectrum, which is what noise leaves of the frequencies that blocks resolve, and all of the others.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms import delta_between, noise_multiplier, positive
+from sfumato.mechanisms import RandomSource, delta_between, noise_multiplier, positive
 from sfumato.media.images.image_mechanism import PictureMechanism, Shape, footprint, picture_unit
 from sfumato.media.images.placements import Layer, gaussian_mu, laplace_epsilon
 from sfumato.media.images.planes import UNITY, Blocks, block_sums, levels_of, plane_names
@@ -57,7 +52,7 @@ _ALPHA = 0.2
 
 
 def relative_scales(channels: int, chroma: float, gaussian: bool) -> tuple[float, ...]:
-    """Noise scales of the planes relative to each other: ``chroma`` is the share of blue and red together.
+    """Return noise scales of the planes relative to each other; blue and red together get ``chroma``.
 
     A share of pure ε divides the scale; a share of μ² divides its square.
     """
@@ -85,7 +80,7 @@ def loss(
 def plane_scales(
     blocks: Blocks, chroma: float, unit: Unit, target: float, gaussian: bool
 ) -> tuple[float, ...]:
-    """Uniform noise scales on block sums of pixels in [0, 1] that lose ``target`` (ε or μ) for ``unit``."""
+    """Return uniform noise scales on block sums of pixels in [0, 1] with the loss ``target`` (ε or μ)."""
     relative = relative_scales(blocks.shape[2], chroma, gaussian)
     factor = loss(blocks, relative, unit, gaussian) / target
     return tuple(factor * scale for scale in relative)
@@ -94,12 +89,12 @@ def plane_scales(
 def expected_square(
     plane: str, shape: Shape, side: int, scale: float, gaussian: bool, restore: str = "wiener"
 ) -> float:
-    """Expected squared error of a pixel of a plane, in 255ths of white; ``scale`` is that of block sums."""
+    """Return the expected squared error of a pixel, in 255ths of white; ``scale`` is that of block sums."""
     rows, columns = (-(-length // side) for length in shape[:2])
-    weights, seen, heard = _averaged(plane, rows, columns, side)
+    weights, power, covariance = _averaged(plane, rows, columns, side)
     # On the scale of orthonormal coefficients of pixels, a block mean weighs as much as its side.
     noise = (255.0 * scale / side) ** 2 * (1.0 if gaussian else 2.0) * _TAKEN.get(restore, 1.0)
-    known = heard**2 / (seen + noise) if restore in _TAKEN else seen - noise
+    known = covariance**2 / (power + noise) if restore in _TAKEN else power - noise
     return _variance(plane, rows * side, columns * side) - float((weights * known).sum())
 
 
@@ -107,8 +102,8 @@ def expected_square(
 def _averaged(plane: str, rows: int, columns: int, side: int) -> tuple[Array, Array, Array]:
     """Return weights a pixel of some frequencies of averages, the power of these, and their covariance."""
     (down, high), (across, wide) = _some(rows), _some(columns)
-    seen, heard = STATISTICS[plane].averaged(Bands(rows, side, down), Bands(columns, side, across))
-    return np.outer(high, wide) / (rows * columns * side**2), seen, heard
+    power, covariance = STATISTICS[plane].averaged(Bands(rows, side, down), Bands(columns, side, across))
+    return np.outer(high, wide) / (rows * columns * side**2), power, covariance
 
 
 @lru_cache(maxsize=512)
@@ -184,35 +179,27 @@ def sensible_blocks(
     return Blocks(shape, side, side * multiple), two
 
 
-class PlacedDesign(Protocol):
-    """What noise is added to, and how much of it."""
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the noise is Gaussian rather than Laplace."""
-
-    @property
-    def relative(self) -> Array:
-        """The scale of the noise on each value over the largest."""
-
-    def loss(self, unit: Unit) -> float:
-        """Return certified ε, or μ where the noise is Gaussian, over every placement of ``unit``."""
-
-
+@dataclass(eq=False, repr=False)
 class PlacedNoise(PictureMechanism):
     """Base of mechanisms that add noise to ``what``; subclasses hold ``epsilon`` and may hold ``delta``."""
 
     #: What noise is added to, as theorems name it.
     what: ClassVar[str]
-    epsilon: float
+
+    _: KW_ONLY
+    randomness: RandomSource = None
 
     @abstractmethod
     def design(self, shape: Shape) -> Any:
-        """Return a :class:`PlacedDesign` for pictures of ``shape``: a pure function of the parameters."""
+        """Return what noise is added to, and how much of it, for pictures of ``shape``.
+
+        A pure function of the parameters. It says whether the noise is ``gaussian`` rather than Laplace, and
+        its ``loss`` for a unit: certified ε, or μ where the noise is Gaussian, over every placement.
+        """
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """Return ε, or a curve of Gaussian noise, over every placement of ``unit``."""
-        design: PlacedDesign = self.design(shape)
+        design = self.design(shape)
         multiplier = 1.0 / design.loss(unit)
         if design.gaussian:
             theorem = f"analytic Gaussian, L2 sensitivity of {self.what} over every placement"
@@ -225,7 +212,7 @@ class PlacedNoise(PictureMechanism):
         return super().parameters() | {"unit": str(picture_unit(self.unit))}
 
     def _target(self) -> float:
-        """ε, or the μ of (ε, δ); a hair less, so that what is read back is at most what was asked for."""
+        """Return ε, or the μ of (ε, δ), less 1e-11 of it: so the proven ε is at most the requested one."""
         epsilon, delta = positive("epsilon", self.epsilon), self._delta()
         return (1.0 - 1e-11) * (epsilon if delta == 0.0 else 1.0 / noise_multiplier(epsilon, delta))
 
@@ -233,11 +220,10 @@ class PlacedNoise(PictureMechanism):
         delta = getattr(self, "delta", 0.0)
         return 0.0 if delta == 0 else delta_between(delta)
 
-    def _add_noise(
-        self, cells: Array, design: PlacedDesign, rounded: Rounded, white: float, first: int
-    ) -> None:
+    def _add_noise(self, cells: Array, relative: Array, rounded: Rounded, white: float, first: int) -> None:
         """Add noise to whole numbers ``cells`` (n, size) in place, picture ``first`` of the data first.
 
+        ``relative`` (size,) is the scale of the noise on each over the largest, which ``rounded`` has.
         ``white``, the scale they stand on, is part of keyed content: equal numbers on another scale get
         noise of another size, which must not come from the same stream.
         """
@@ -245,7 +231,7 @@ class PlacedNoise(PictureMechanism):
         content = np.column_stack([cells, np.full(count, white)]) if self.keyed else cells
         streams = self._streams(first, content)
         height = count // len(streams)
-        relative = np.tile(design.relative, height)
+        relative = np.tile(relative, height)
         for part, stream in enumerate(streams):
             noise = rounded.draw(stream, height * size, relative=relative)[0]
             cells[part * height : (part + 1) * height] += noise.reshape(height, size)
@@ -320,7 +306,7 @@ class BlockNoise(PlacedNoise):
         """Return blocks and noise scales for pictures of ``shape``: a pure function of the parameters."""
 
     def working_bytes(self, columns: int, rows: int = 1) -> int:
-        """Little for each value of a picture, and much for each block, or where the shape is not known."""
+        """Return little for each value and more for each block, or more for each value of unknown shape."""
         blocks = columns if self.shape is None else sum(self.design(self._picture(columns)).blocks.sizes)
         return (24 * columns + 180 * blocks) * rows
 
@@ -332,7 +318,7 @@ class BlockNoise(PlacedNoise):
         """Return noisy averages of each plane over blocks, (n, rows, columns), where 255 is white."""
         white = design.white(high)
         sums = block_sums(levels_of(pictures, white), design.blocks, white)
-        self._add_noise(sums, design, design.rounded(white), float(white), first)
+        self._add_noise(sums, design.relative, design.rounded(white), float(white), first)
         sums *= 255.0 / (white * UNITY) / design.counts
         means, ends = sums.astype(np.float32), np.cumsum(design.blocks.sizes)
         return [

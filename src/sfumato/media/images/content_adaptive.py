@@ -1,4 +1,4 @@
-"""Content-adaptive noise: the more a place gives away, the smaller its part of the budget.
+"""Content-adaptive noise: the more sensitive a place is, the smaller its share of the budget.
 
 **Guarantee.** Noise is that of ``PlaneMeans``, divided by shares in (0, 1] that a public rule reads off a map
 (``SensitivityMap.shares``). What is proven depends on where the map comes from:
@@ -15,29 +15,23 @@
 **Edge cases.** A place never gets more than the asked ε, so at equal worst case a map only ever adds noise. A
 map that is declared but was computed from a picture is refused as a public one.
 
-**Areas**: what is proven of units that lie wholly inside an area of a picture.
+**Areas.** A bound over every placement of a unit holds for those inside an area of a picture too, and is far
+too large for them where the area's noise is strong. Noisy sums over blocks that the area does not touch say
+nothing of such a unit, so they may be left out, as if their noise were infinite: the same certified bound
+then holds for placements inside the area.
 
-A bound over every placement of a unit holds for those inside an area too, and is far too large for them where
-the area's noise is strong. Noisy sums over blocks that the area does not touch say nothing of such a unit, so
-they may be left out, as if their noise were infinite: the same certified bound then holds for placements
-inside the area.
-
-**Private maps**: tile scores are released with noise, so that noise on the picture may follow them.
-
-**Guarantee.** Scores are clipped to [0, 1], each computed from its own tile alone. A unit lies in at most k
-tiles, over every placement (:func:`~sfumato.media.images.tiles.touched_tiles`, exact), so replacing its
+**Private maps.** Scores are clipped to [0, 1], each computed from its own tile alone. A unit lies in at most
+k tiles, over every placement (:func:`~sfumato.media.images.tiles.touched_tiles`, exact), so replacing its
 pixels moves the scores by at most k in L1. Scores are put on a public grid toward zero, which keeps them in
 [0, 1], and Laplace noise of scale k/ε is drawn in real numbers and rounded to that grid: pure ε, with no
-slack. Smoothing and clipping afterwards look at nothing but the noisy scores.
-
-**Edge cases.** With k tiles the noise is k/ε on a score that is at most 1. A map is worth having only where
-ε is well above k, so tiles should be as large as what is looked for.
+slack. Smoothing and clipping afterwards use the noisy scores alone. A score is at most 1, so a map is worth
+having only where ε is well above k: tiles should be as large as what is looked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -57,7 +51,13 @@ from sfumato.mechanisms import (
 )
 from sfumato.media.detect import Detector, named_detectors
 from sfumato.media.images.block_noise import BlockNoise, loss
-from sfumato.media.images.image_mechanism import ImageShape, ImageUnit, PictureMechanism, Shape, picture_unit
+from sfumato.media.images.image_mechanism import (
+    ImageUnit,
+    PictureMechanism,
+    Shape,
+    picture_unit,
+    whole_side,
+)
 from sfumato.media.images.plane_means import PlaneMeans
 from sfumato.media.images.planes import Blocks
 from sfumato.media.images.restoration import ChosenBlock, ChosenChroma, RestoreName
@@ -68,7 +68,7 @@ from sfumato.media.images.sensitivity_map import (
     factor_weights,
     share_limits,
 )
-from sfumato.media.images.tiles import edges, tile_grid, tile_side, touched_tiles
+from sfumato.media.images.tiles import edges, tile_grid, touched_tiles
 from sfumato.noise import LAPLACE, Rounded, Stream, grid_step
 from sfumato.privacy import IMAGES, REQUIRED, Claim, Guarantee, Neighbours, Unit, format_delta, format_upper
 
@@ -81,7 +81,7 @@ _DROWNED = 1e9
 
 
 def proven_inside(means: BlockNoise, area: NDArray[np.bool_], unit: Unit, shape: Shape) -> Guarantee:
-    """What ``means`` proves of a ``unit`` wholly inside ``area``, tiles (rows, cols) of a public map."""
+    """Return what ``means`` proves of a ``unit`` inside ``area``, tiles (rows, cols) of a public map."""
     design = means.design(shape)
     scales = _scales_inside(design.scales, area, design.blocks)
     lost = loss(design.blocks, scales, unit, design.gaussian)
@@ -94,7 +94,7 @@ def proven_inside(means: BlockNoise, area: NDArray[np.bool_], unit: Unit, shape:
 def _scales_inside(
     scales: Sequence[float | Array], area: NDArray[np.bool_], blocks: Blocks
 ) -> tuple[Array, ...]:
-    """Noise scales of each plane, (block rows, block columns); blocks that touch the area keep theirs."""
+    """Return noise scales of each plane, as good as infinite for blocks that do not touch the area."""
     height, width = blocks.shape[:2]
     down, across = edges(height, area.shape[0]), edges(width, area.shape[1])
     pixels = np.repeat(np.repeat(area, np.diff(down), axis=0), np.diff(across), axis=1)
@@ -121,11 +121,6 @@ class PrivateMap:
     unit: Unit | str = IMAGES.unit
     tile: int = 64
 
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        picture_unit(self.unit)
-        tile_side(self.tile)
-
     def touched(self, unit: Unit, shape: Shape) -> int:
         """Return how many tiles of a picture of ``shape`` one ``unit`` can lie in."""
         return touched_tiles(unit, shape[0], shape[1], *tile_grid(shape[0], shape[1], self.tile))
@@ -133,9 +128,7 @@ class PrivateMap:
     def scale(self, shape: Shape) -> float:
         """Return the scale of the noise on every score."""
         # A hair more, so that the ε read back from the scale is at most what was asked for.
-        return (
-            self.touched(picture_unit(self.unit), shape) / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
-        )
+        return self.touched(picture_unit(self.unit), shape) / self.epsilon * (1.0 + 1e-12)
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
         """Return pure ε for ``unit``: the tiles it can lie in, over the scale."""
@@ -167,7 +160,7 @@ class PrivateMap:
 
 
 def estimated_scores(noisy: Array, scale: float) -> Array:
-    """What noisy scores (n, rows, cols) say of the true ones: smoothed, drawn to the middle, in [0, 1].
+    """Return estimates in [0, 1] of the true scores from noisy ones (n, rows, cols).
 
     Each score is averaged with its neighbours, the more the larger the noise is against the spread of
     scores, and then drawn towards a public mean as a linear estimate would. Nothing else is looked at.
@@ -189,6 +182,7 @@ MAPS = ("public", "private", "unaccounted")
 _SENSITIVE = BOUNDARIES[2]
 
 
+@dataclass(eq=False, repr=False)
 class ContentAdaptive(PictureMechanism):
     """Block means of colour planes with noise that follows a map of sensitivity.
 
@@ -205,56 +199,36 @@ class ContentAdaptive(PictureMechanism):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        map: Annotated[
-            str,
-            Parameter(
-                "What the noise follows: public boxes (.json), or private or unaccounted, by detectors.",
-                choices=MAPS,
-                symbol="MAP",
-            ),
-        ] = "public",
-        *,
-        declared: Annotated[
-            Any,
-            Parameter("Map of sensitivity, or an array of scores.", array=True, doors=("python", "service")),
-        ] = None,
-        detectors: Annotated[
-            Iterable[str | Detector], Parameter("What looks for sensitive places.", arity=None)
-        ] = ("faces", "text", "plates"),
-        weights: Annotated[
-            Any, Parameter("Weights of identity, location, behaviour and preference.", arity=None)
-        ] = None,
-        tile: Annotated[int, Parameter("Side in pixels of a tile of the map.")] = 64,
-        map_share: Annotated[float, Parameter("Share of ε that pays for a private map.")] = 0.2,
-        low: Annotated[float, Parameter("Least share of ε that a place gets.")] = 0.05,
-        reserve: Annotated[float, Parameter("Share of the noise's ε that is spread evenly.")] = 0.2,
-        block: ChosenBlock = None,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.map = map
-        self.declared = declared
-        self.detectors = detectors
-        self.weights = weights
-        self.tile = tile
-        self.map_share = map_share
-        self.low = low
-        self.reserve = reserve
-        self.block = block
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
+    map: Annotated[
+        str,
+        Parameter(
+            "What the noise follows: public boxes (.json), or private or unaccounted, by detectors.",
+            choices=MAPS,
+            symbol="MAP",
+        ),
+    ] = "public"
+    _: KW_ONLY
+    declared: Annotated[
+        Any,
+        Parameter("Map of sensitivity, or an array of scores.", array=True, doors=("python", "service")),
+    ] = None
+    detectors: Annotated[
+        Iterable[str | Detector], Parameter("What looks for sensitive places.", arity=None)
+    ] = ("faces", "text", "plates")
+    weights: Annotated[
+        Any, Parameter("Weights of identity, location, behaviour and preference.", arity=None)
+    ] = None
+    tile: Annotated[int, Parameter("Side in pixels of a tile of the map.")] = 64
+    map_share: Annotated[float, Parameter("Share of ε that pays for a private map.")] = 0.2
+    low: Annotated[float, Parameter("Least share of ε that a place gets.")] = 0.05
+    reserve: Annotated[float, Parameter("Share of the noise's ε that is spread evenly.")] = 0.2
+    block: ChosenBlock = None
+    restore: RestoreName = "learned"
+    chroma: ChosenChroma = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
         """Return what the paper says of its allocation; the budget is that of a whole item there."""
@@ -326,7 +300,7 @@ class ContentAdaptive(PictureMechanism):
         return [SensitivityMap.from_array(each) for each in scores]
 
     def seen(self, picture: NDArray[Any]) -> SensitivityMap:
-        """The map of one picture (h, w, c) without noise: public if it was declared, else for its owner."""
+        """Return the map of one picture (h, w, c) without noise: for its owner, unless it was declared."""
         if self.declared is not None:
             return self._declared_map()
         alone = self._kind() == "private"
@@ -339,7 +313,7 @@ class ContentAdaptive(PictureMechanism):
         return PrivateMap(self._map_share() * positive("epsilon", self.epsilon), self.unit, self.tile)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """Those of the noise on the picture: at declared shares, or at the largest that a map may ask for."""
+        """Return the errors of the noise at declared shares, or at the largest shares that a map can give."""
         kind = self._kind()
         part = 1.0 - self._map_share() if kind == "private" else 1.0
         shares = self._declared_shares() if kind == "public" else None
@@ -354,7 +328,7 @@ class ContentAdaptive(PictureMechanism):
         if kind == "public":
             self._means(1.0, self._declared_shares())._prepared(shape, high)
             return
-        tile_side(self.tile)
+        whole_side("tile", self.tile)
         if self.declared is None:
             for detector in self._chosen():
                 detector.load()

@@ -2,23 +2,15 @@
 
 **Guarantee.** Coefficients are computed in double precision and rounded to the nearest multiple of a public
 step, a power of two; noise is drawn in real numbers and rounded to the same grid, which is post-processing
-because the rounded coefficients lie on it. ``bands`` bounds the loss over every placement of a unit, with
-what rounding and double precision add to it. What is made of noisy coefficients is post-processing.
+because the rounded coefficients lie on it. The bounds below hold over every placement of a unit, with what
+rounding and double precision add to it. What is made of noisy coefficients is post-processing.
 
-**Bands**: a band of cosine coefficients as a map from pixels, its products G(p, q), and a placement's share
-of them.
-
-The quantities are those of the sensitivity below, where their use is proven. Each is a product of one of the
-rows and one of the columns of a picture, so a :class:`Side` holds that of one axis.
-
-**Sensitivity**: how much a unit of a picture can change its low frequencies, wherever in the picture it
-stands.
-
-A plane c·x of the colours is turned into its cosine coefficients (orthonormal DCT-II), of which the ``kept``
-lowest rows and columns get noise: Y_f = Σ_p a_f(p)·c·x_p with a_f(p) = B_u(row of p)·B_v(column of p) for
-f = (u, v). The scale of the noise is separable too, s_f = rows[u]·columns[v], so everything below is a
-product of something of the rows and something of the columns. With S the pixels of one unit, d_p ∈
-[−h, h]^channels their differences, v a corner of that cube and G(p, q) = Σ_f a_f(p)a_f(q)/s_f²:
+**Sensitivity.** A plane c·x of the colours is turned into its cosine coefficients (orthonormal DCT-II), of
+which the ``kept`` lowest rows and columns get noise: Y_f = Σ_p a_f(p)·c·x_p with a_f(p) = B_u(row of
+p)·B_v(column of p) for f = (u, v). The scale of the noise is separable too, s_f = rows[u]·columns[v], so
+everything below is a product of something of the rows and something of the columns; a :class:`Side` holds
+that of one axis. With S the pixels of one unit, d_p ∈ [−h, h]^channels their differences, v a corner of that
+cube and G(p, q) = Σ_f a_f(p)a_f(q)/s_f²:
 
 **Gaussian.** μ² = Σ_planes Σ_{p,q∈S} (c·d_p)(c·d_q)·G(p, q). The worst case over a box is a hard problem;
 these three certify it from above, and the least is taken at each placement.
@@ -55,16 +47,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
-from sfumato.mechanisms import LARGEST, SMALLEST, positive, shown
 from sfumato.media.images.block_noise import PlacedNoise
 from sfumato.media.images.image_mechanism import Footprint, Shape, footprint, picture_shape
-from sfumato.media.images.placements import at_corners, dearest, largest
+from sfumato.media.images.placements import check_scales, corner_values, sum_of_largest, worst_corner
 from sfumato.noise import LAPLACE, MAX_SCALE, NORMAL, Rounded
 from sfumato.privacy import Unit
 
@@ -77,8 +67,6 @@ _EIGENVALUES = 64
 @lru_cache(maxsize=64)
 def basis(size: int, kept: int) -> Array:
     """Return ``kept`` lowest vectors of the orthonormal DCT-II of ``size`` values, as rows; not writeable."""
-    if not 1 <= kept <= size:
-        raise BadInput(f"{kept} coefficients of {size} values cannot be kept: give 1 to {size}.")
     # Whole turns are taken off in integers, so that large frequencies lose no digits.
     turn = np.outer(np.arange(kept), 2 * np.arange(size) + 1) % (4 * size)
     rows: Array = np.cos(turn * (math.pi / (2 * size))) * math.sqrt(2.0 / size)
@@ -118,7 +106,7 @@ class Side:
         return np.asarray((held * (self.products @ held)).sum(axis=0))
 
     def top_products(self, count: int) -> Array:
-        """At least the k-th largest of |G(p, ·)| for every p, k = 1 … ``count`` or fewer."""
+        """Return upper bounds on the k-th largest of |G(p, ·)| over all p, k = 1 … ``count`` or fewer."""
         return np.asarray(np.sort(self.products, axis=1)[:, ::-1][:, :count].max(axis=0))
 
 
@@ -158,20 +146,28 @@ def square(planes: Sequence[Plane], covered: Footprint) -> float:
     """Return the bound on μ²/h²: the least of the three in the proof, at the worst placement."""
     strengths, (rows, columns, count) = [plane.strength for plane in planes], covered
     alone = np.sqrt(
-        dearest(strengths, [np.outer(np.diag(p.down.products), np.diag(p.across.products)) for p in planes])
+        worst_corner(
+            strengths, [np.outer(np.diag(p.down.products), np.diag(p.across.products)) for p in planes]
+        )
     )
     if count:
-        steep = dearest(strengths, [np.array(p.down.steepest * p.across.steepest) for p in planes])
+        steep = worst_corner(strengths, [np.array(p.down.steepest * p.across.steepest) for p in planes])
         pairs = 0.0
         for plane in planes:
             tops = np.outer(plane.down.top_products(count), plane.across.top_products(count))
-            pairs += float(plane.strength.max()) * count * largest(tops, np.ones_like(tops, dtype=int), count)
+            pairs += (
+                float(plane.strength.max())
+                * count
+                * sum_of_largest(tops, np.ones_like(tops, dtype=int), count)
+            )
         return min(count * float(steep), pairs, over_placements(alone, covered) ** 2)
     values = [np.outer(p.down.eigenvalues(rows), p.across.eigenvalues(columns)) for p in planes]
     products = [np.outer(p.down.all_products(rows), p.across.all_products(columns)) for p in planes]
     pairs_at = sum(p.strength.max() * product for p, product in zip(planes, products, strict=True))
     apart = np.square(_sums(alone, covered))
-    return float(np.minimum(np.minimum(covered.pixels * dearest(strengths, values), pairs_at), apart).max())
+    return float(
+        np.minimum(np.minimum(covered.pixels * worst_corner(strengths, values), pairs_at), apart).max()
+    )
 
 
 def windows(size: int, side: int) -> Array:
@@ -190,7 +186,7 @@ def _sums(values: Array, covered: Footprint) -> Array:
 def over_placements(values: Array, covered: Footprint) -> float:
     """Return the largest sum of ``values``, one a pixel, over the placements of the unit."""
     if covered.anywhere:
-        return largest(values, np.ones(values.shape, dtype=np.int64), covered.anywhere)
+        return sum_of_largest(values, np.ones(values.shape, dtype=np.int64), covered.anywhere)
     return float(_sums(values, covered).max())
 
 
@@ -213,26 +209,12 @@ class Band:
     step: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
-            raise BadInput(
-                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
-                parameter="colour",
-            )
-        for name, wanted in zip(("rows", "columns"), self.kept, strict=True):
-            scales = np.array(getattr(self, name), dtype=np.float64)
-            if scales.shape != (wanted,) or not ((scales >= SMALLEST) & (scales <= LARGEST)).all():
-                raise BadInput(
-                    f"{name} of a band must hold {wanted} positive numbers, one for each it keeps."
-                )
-            object.__setattr__(self, name, scales)
-        if not 0.0 <= self.step <= LARGEST:
-            raise BadInput(
-                f"`step` must be a positive number, or 0 for none, not {shown(self.step)}.", parameter="step"
-            )
+        check_scales(self.rows)
+        check_scales(self.columns)
 
 
 def coefficient_bounds(unit: Unit | str, shape: Sequence[int], kept: tuple[int, int]) -> tuple[Array, Array]:
-    """(rows, columns) such that a unit of values in [0, 1] changes coefficient (u, v) by rows[u]·columns[v].
+    """Return (rows, columns): a unit of values in [0, 1] changes coefficient (u, v) by rows[u]·columns[v].
 
     That is the exact maximum over placements of a rectangle, and an upper bound for pixels anywhere.
     """
@@ -245,12 +227,10 @@ def coefficient_bounds(unit: Unit | str, shape: Sequence[int], kept: tuple[int, 
 
 
 def shaped_scales(
-    unit: Unit | str, shape: Sequence[int], kept: tuple[int, int], law: Literal["gaussian", "laplace"]
+    unit: Unit | str, shape: Sequence[int], kept: tuple[int, int], gaussian: bool
 ) -> tuple[Array, Array]:
-    """(rows, columns) of scales, the largest 1 each: bound_f^½ for Gaussian, bound_f^⅓ for Laplace noise."""
-    if law not in ("gaussian", "laplace"):
-        raise BadInput(f"`law` must be 'gaussian' or 'laplace', not {shown(law)}.", parameter="law")
-    power = 1.0 / 2.0 if law == "gaussian" else 1.0 / 3.0
+    """Return scales of rows and columns: bound_f^½ for Gaussian, bound_f^⅓ for Laplace noise; at most 1."""
+    power = 1.0 / 2.0 if gaussian else 1.0 / 3.0
     rows, columns = (bound**power for bound in coefficient_bounds(unit, shape, kept))
     return rows / rows.max(), columns / columns.max()
 
@@ -261,11 +241,10 @@ def bands_epsilon(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int],
     ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels. The
     bound is proportional to 1/scale.
     """
-    height, width = _checked(bands, shape)
-    covered, high = footprint(unit, shape), positive("high", high)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     planes = _planes(bands, height, width)
-    each = dearest(
-        [np.abs(at_corners(band.colour)) for band in bands],
+    each = worst_corner(
+        [np.abs(corner_values(band.colour)) for band in bands],
         [np.outer(plane.down.weight, plane.across.weight) for plane in planes],
     )
     flat = [Band(band.kept, band.colour, np.ones(band.kept[0]), np.ones(band.kept[1])) for band in bands]
@@ -285,8 +264,7 @@ def bands_mu(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int], high
 
     Arguments are those of :func:`bands_epsilon`; the bound is proportional to 1/scale.
     """
-    height, width = _checked(bands, shape)
-    covered, high = footprint(unit, shape), positive("high", high)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     worst = square(merged(_planes(bands, height, width)), covered)
     moved = (_rounding(band, height, width, high) ** 2 * _inverse(band, 2) for band in bands)
     return (high * math.sqrt(worst) + math.sqrt(math.fsum(moved))) * _ROUNDING
@@ -294,7 +272,7 @@ def bands_mu(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int], high
 
 def _planes(bands: Sequence[Band], height: int, width: int) -> list[Plane]:
     return [
-        Plane(Side(height, band.rows), Side(width, band.columns), np.square(at_corners(band.colour)))
+        Plane(Side(height, band.rows), Side(width, band.columns), np.square(corner_values(band.colour)))
         for band in bands
     ]
 
@@ -310,20 +288,6 @@ def _rounding(band: Band, height: int, width: int, high: float) -> float:
         return 0.0
     size = math.fsum(abs(c) for c in band.colour) * high * math.sqrt(height * width)
     return band.step + 2.0 * (height + width + 16) * 2.0**-52 * size
-
-
-def _checked(bands: Sequence[Band], shape: Sequence[int]) -> tuple[int, int]:
-    height, width, channels = picture_shape(shape)
-    if not bands:
-        raise BadInput("no bands were given: a picture is released in at least one.")
-    for number, band in enumerate(bands):
-        if len(band.colour) != channels:
-            raise BadInput(
-                f"band {number} has {len(band.colour)} colour weights, but a picture {channels} channels."
-            )
-        if band.kept[0] > height or band.kept[1] > width:
-            raise BadInput(f"band {number} keeps {band.kept} coefficients of a picture of {height}×{width}.")
-    return height, width
 
 
 # Steps of the grid across the smallest scale: rounding then adds a few thousandths of a percent to the loss.
@@ -412,13 +376,13 @@ class CosineNoise(PlacedNoise):
     def _noisy(
         self, design: CosineDesign, pictures: NDArray[Any], high: float, weights: Array, first: int
     ) -> list[Array]:
-        """Noisy coefficients of the planes that ``weights`` (planes, channels) make, where 255 is white."""
+        """Return noisy coefficients of the planes of ``weights`` (planes, channels), where 255 is white."""
         values = pictures.astype(np.float64) / high
         planes = np.moveaxis(values @ weights.T, -1, 0)
         exact = design.coefficients(planes)
         count = len(pictures)
         flat = np.concatenate([part.reshape(count, -1) for part in exact], axis=1)
-        self._add_noise(flat, design, design.rounded, high, first)
+        self._add_noise(flat, design.relative, design.rounded, high, first)
         flat *= 255.0 * design.step
         ends = np.cumsum([part[0].size for part in exact])
         parts = np.split(flat, ends[:-1], axis=1)

@@ -1,36 +1,33 @@
 """Image baselines: DP-Pix, the noise of the adaptive multimedia paper, and uniform pixel noise.
 
-**DP-Pix** (Fan 2018): averages over blocks of pixels with Laplace noise, shown as flat blocks.
+**DP-Pix** (Fan 2018): averages over blocks of pixels with Laplace noise, shown as flat blocks. *Guarantee.* m
+pixels change the sum of a grey picture's blocks by at most 255·m in L1, so noise of scale 255·m/(b²ε) on
+averages over b × b pixels is ε-DP for ``pixels(m)``. Of several channels all may change at once, and each
+gets noise of as many times that scale. What holds of other units is computed over every placement (see
+``block_noise``).
 
-**Guarantee.** m pixels change the sum of a grey picture's blocks by at most 255·m in L1, so noise of scale
-255·m/(b²ε) on averages over b × b pixels is ε-DP for ``pixels(m)``. Of several channels all may change at
-once, and each gets noise of as many times that scale. What holds of other units is computed over every
-placement (see ``block_noise``).
+**Adaptive multimedia paper**: noise as the paper calibrates it. *Claim.* Section 3.2.1 and Table 2: Laplace
+noise of scale 0.3·Δ/ε, Δ = 255, on RGB pixels; Gaussian noise of 0.5·Δ/ε, Δ = √N, on DCT coefficients; and,
+in the spectrum, Laplace noise of scale λ·(1 + f/f_max)^α with α = 0.6. The paper gives no δ for its Gaussian
+noise.
 
-**Adaptive multimedia paper**: noise on pictures as the paper calibrates it, with what that really proves.
-
-**Claim.** Section 3.2.1 and Table 2: Laplace noise of scale 0.3·Δ/ε, Δ = 255, on RGB pixels; Gaussian noise
-of 0.5·Δ/ε, Δ = √N, on DCT coefficients; and, in the spectrum, Laplace noise of scale λ·(1 + f/f_max)^α with
-α = 0.6. The paper gives no δ for its Gaussian noise.
-
-**Guarantee.** Factors below 1 break the first claim even for one value of one pixel: Laplace noise of scale
+*Guarantee.* Factors below 1 break the first claim even for one value of one pixel: Laplace noise of scale
 0.3·Δ/ε is ε/0.3-DP for it, and a pixel has three values and a region many pixels. The proven column holds the
 certified ε of every unit for the noise that was really added (see ``block_noise`` and ``cosine_noise``).
 
-**Choices.** The paper does not say what λ is, nor how the frequencies of two axes make one f. Here λ is
+*Choices.* The paper does not say what λ is, nor how the frequencies of two axes make one f. Here λ is
 0.5·√N/ε, Table 2's row of DCT coefficients, with N the number of pixels, and (1 + f/f_max)^α is the geometric
 mean of the factors of both axes.
 
-**Uniform pixels**: the same noise on every value of every pixel, the baseline that knows nothing of pictures.
-
-**Guarantee.** That of ``block_noise`` with blocks of one pixel: Laplace noise (δ = 0) or Gaussian noise
-(δ > 0) calibrated for the unit over every placement, all channels changing at once.
+**Uniform pixels**: the same noise on every value of every pixel. *Guarantee.* That of ``block_noise`` with
+blocks of one pixel: Laplace noise (δ = 0) or Gaussian noise (δ > 0) calibrated for the unit over every
+placement, all channels changing at once.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -44,7 +41,6 @@ from sfumato.mechanisms import (
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     delta_between,
     one_of,
     positive,
@@ -54,13 +50,12 @@ from sfumato.media.images.block_noise import BlockNoise, Design, expected_square
 from sfumato.media.images.cosine_noise import Band, CosineDesign, CosineNoise, inverse
 from sfumato.media.images.image_mechanism import (
     Block,
-    ImageShape,
     ImageUnit,
     Shape,
     picture_shape,
     picture_unit,
+    whole_side,
 )
-from sfumato.media.images.plane_means import whole_side
 from sfumato.media.images.planes import Blocks
 from sfumato.media.images.restoration import restored
 from sfumato.privacy import DELTA, IMAGES, REQUIRED, Claim, Neighbours, Unit
@@ -79,15 +74,14 @@ def _design(shape: Shape, unit: Unit, target: float, gaussian: bool, block: int)
 
 
 class ChannelMeans(BlockNoise):
-    """Base of mechanisms that show noisy block averages of the channels themselves, as flat blocks."""
+    """Base of mechanisms that show noisy averages of the channels over flat blocks of ``block`` pixels."""
 
-    @abstractmethod
-    def _side(self) -> int:
-        """Return the side of a block in pixels."""
+    block = 1
 
     def design(self, shape: Shape) -> Design:
         """Return blocks and noise scales for pictures of ``shape``."""
-        return _design(shape, picture_unit(self.unit), self._target(), self._delta() > 0.0, self._side())
+        side = whole_side("block", self.block)
+        return _design(shape, picture_unit(self.unit), self._target(), self._delta() > 0.0, side)
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return flat blocks of noisy averages; see :meth:`PictureMechanism.soften`."""
@@ -109,6 +103,7 @@ class ChannelMeans(BlockNoise):
         )
 
 
+@dataclass(eq=False, repr=False)
 class DPPix(ChannelMeans):
     """Pixelation with Laplace noise: ε-DP for any m pixels, ``unit="pixels(m)"``, in blocks of ``block``.
 
@@ -119,20 +114,9 @@ class DPPix(ChannelMeans):
 
     delta = 0.0
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        unit: ImageUnit = "pixels(16)",
-        block: Block = 16,
-        *,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.block = block
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    unit: ImageUnit = "pixels(16)"
+    block: Block = 16
 
     def claim(self) -> Claim | None:
         """Return what the paper says, of grey pictures."""
@@ -146,16 +130,13 @@ class DPPix(ChannelMeans):
         )
 
     def design(self, shape: Shape) -> Design:
-        """Blocks and noise scales; its neighbours are pictures that differ in some pixels, anywhere."""
+        """Return blocks and noise scales for a unit of pixels anywhere, and refuse other units."""
         if picture_unit(self.unit).name != "pixels":
             raise BadInput(
                 f"DP-Pix is calibrated for any m pixels, `unit='pixels(m)'`, not {self.unit}.",
                 parameter="unit",
             )
         return super().design(shape)
-
-    def _side(self) -> int:
-        return whole_side("block", self.block)
 
 
 _NOISES = ("laplace", "gaussian")
@@ -177,6 +158,7 @@ def _spectral_design(shape: Shape, epsilon: float, alpha: float, gaussian: bool)
     return CosineDesign(shape, bands, gaussian).stepped()
 
 
+@dataclass(eq=False, repr=False)
 class SpectralLaplace(CosineNoise):
     """The paper's noise on DCT coefficients of every channel, at its ``epsilon``.
 
@@ -188,26 +170,14 @@ class SpectralLaplace(CosineNoise):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        noise: Annotated[str, Parameter("Law of the noise.", choices=_NOISES)] = "laplace",
-        *,
-        alpha: Annotated[
-            float, Parameter("How fast the noise grows with frequency.", doors=("python", "service"))
-        ] = 0.6,
-        delta: Delta = DELTA,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.noise = noise
-        self.alpha = alpha
-        self.delta = delta
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    noise: Annotated[str, Parameter("Law of the noise.", choices=_NOISES)] = "laplace"
+    _: KW_ONLY
+    alpha: Annotated[
+        float, Parameter("How fast the noise grows with frequency.", doors=("python", "service"))
+    ] = 0.6
+    delta: Delta = DELTA
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the paper's words."""
@@ -244,6 +214,7 @@ class SpectralLaplace(CosineNoise):
         return delta_between(self.delta) if self._gaussian() else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class ScaledPixels(ChannelMeans):
     """The paper's noise on pixels at its ``epsilon``: Laplace of scale 0.3·255/ε on every value.
 
@@ -254,18 +225,9 @@ class ScaledPixels(ChannelMeans):
 
     delta = 0.0
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the paper's words."""
@@ -277,10 +239,8 @@ class ScaledPixels(ChannelMeans):
         scale = _PIXELS / positive("epsilon", self.epsilon)
         return Design(Blocks(shape, 1, 1, mixed=False), 0.0, (scale,) * shape[2], False)
 
-    def _side(self) -> int:
-        return 1
 
-
+@dataclass(eq=False, repr=False)
 class UniformPixels(ChannelMeans):
     """Adds Laplace (``delta`` = 0) or Gaussian noise to every pixel, (ε, δ)-DP for ``unit``.
 
@@ -289,20 +249,9 @@ class UniformPixels(ChannelMeans):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        *,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
 
     def claim(self) -> Claim | None:
         """Return the mechanisms' own theorems: here claim and proof agree."""
@@ -315,6 +264,3 @@ class UniformPixels(ChannelMeans):
             unit=picture_unit(self.unit),
             neighbours=Neighbours.REPLACE,
         )
-
-    def _side(self) -> int:
-        return 1

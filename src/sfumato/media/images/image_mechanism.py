@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, records, shown
+from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, records, shown, whole
 from sfumato.noise import each_block
 from sfumato.privacy import Guarantee, Unit
 
@@ -69,6 +70,7 @@ _CHANNELS = (1, 2, 3, 4)
 Block = Annotated[int, Parameter("Side in pixels of what is averaged.", symbol="B")]
 
 
+@dataclass(eq=False, repr=False)
 class PictureMechanism(Mechanism):
     """Base of mechanisms for pictures.
 
@@ -82,9 +84,10 @@ class PictureMechanism(Mechanism):
     units: ClassVar[tuple[str, ...]] = tuple(FOOTPRINTS)
     #: Whether pictures of several files may be drawn at once: all noise is from ``_streams``, row by row.
     batched: ClassVar[bool] = False
-    unit: str | Unit
-    shape: Sequence[int] | None
     _value_bytes: ClassVar[int] = 80
+
+    _: KW_ONLY
+    shape: ImageShape = None
 
     @abstractmethod
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
@@ -147,7 +150,7 @@ class PictureMechanism(Mechanism):
         return picture_rows(self, X, reset=reset)
 
     def block_rows(self, columns: int) -> int:
-        """How many pictures are worked on at once: about two million values, and one picture at least."""
+        """Return how many pictures are worked on at once: about two million values, at least one picture."""
         return max(1, (1 << 21) // max(columns, 1))
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
@@ -172,8 +175,8 @@ class PictureMechanism(Mechanism):
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
             return ()
-        shape, asked = self._picture(columns), picture_unit(self.unit)
-        return tuple(self.proven(unit, shape) for unit in ALSO_STATED if unit != asked)
+        shape, headline = self._picture(columns), picture_unit(self.unit)
+        return tuple(self.proven(unit, shape) for unit in ALSO_STATED if unit != headline)
 
     def _picture(self, columns: int | None) -> Shape:
         if self.shape is None:
@@ -193,7 +196,7 @@ def within(pictures: NDArray[Any], high: float) -> NDArray[Any]:
 
 
 def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
-    """Rows (n, values) of pictures; bytes and 16-bit values stay what they are: their type is their scale.
+    """Return rows (n, values) of pictures; 8-bit and 16-bit values keep their type, which is their scale.
 
     ``reset`` makes ``mechanism`` remember the number of columns; otherwise X must have as many as before.
     """
@@ -202,6 +205,11 @@ def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
         return records(mechanism, X, reset=reset)
     records(mechanism, array[:1], reset=reset)
     return array
+
+
+def whole_side(name: str, value: Any) -> int:
+    """Return ``value``, if it is a whole number of pixels, and of no more than any picture has."""
+    return whole(name, value, LONGEST_SIDE, "number of pixels")
 
 
 def white(dtype: np.dtype[Any]) -> float:
@@ -235,7 +243,7 @@ def picture_unit(unit: str | Unit) -> Unit:
 
 
 def footprint(unit: str | Unit, shape: Sequence[int]) -> Footprint:
-    """The pixels that ``unit`` covers in pictures of ``shape``; any of all pixels are the whole picture."""
+    """Return the pixels that ``unit`` covers in pictures of ``shape``."""
     (height, width, _), parsed = picture_shape(shape), picture_unit(unit)
     found = FOOTPRINTS[parsed.name](int(parsed.size or 0), height, width)
     return Footprint(height, width) if found.anywhere == height * width else found

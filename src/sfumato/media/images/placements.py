@@ -1,4 +1,4 @@
-"""How much a unit of a picture can change sums over blocks of pixels, wherever in the picture it stands.
+"""Bounds on how much one unit of a picture can change sums over blocks of pixels, over all placements.
 
 A picture is released as layers. A :class:`Layer` cuts it into square blocks and adds noise to the sum, over
 each block B, of one linear value c·x of the pixels' colours x ∈ [0, h]^channels. Two pictures that differ in
@@ -35,17 +35,10 @@ w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
   Σ_j (w_j − w_{j+1}) Σ_{i≤j} n_i², and every inner sum is largest when blocks are filled one after the other
   (k² is convex); so the best w get k pixels each and the next one the rest. Groups add up, each at its own
   worst corner. (b) n_B ≤ min(m, pixels of B), so each pixel costs at most
-  max_v Σ_layers (c·v)² min(m, |B|)/σ_B², and the m dearest pixels are taken. One of them is exact for a
+  max_v Σ_layers (c·v)² min(m, |B|)/σ_B², and the m costliest pixels are taken. One of them is exact for a
   group while m fits one block, and whenever the blocks so filled are of full size.
 
 Every term is positive, so rounding errors are relative; the results are raised by 1e-12 to cover them.
-
-The worst colours of pixels that may change: corners of the cube of colour differences.
-
-What a stretch of pixels shares with the blocks that an axis is cut into.
-
-Two axes of such stretches make every rectangle that can be the worst one: see ``placements`` for why it is
-enough to look where an end of a stretch meets an end of a block.
 """
 
 from __future__ import annotations
@@ -54,12 +47,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import LARGEST, SMALLEST, positive, shown
+from sfumato.mechanisms import LARGEST, SMALLEST
 from sfumato.media.images.image_mechanism import Footprint, footprint, picture_shape
 from sfumato.privacy import Unit
 
@@ -67,14 +61,14 @@ Whole = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
-def at_corners(colour: Sequence[float]) -> Array:
-    """c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; the first has all signs positive."""
+def corner_values(colour: Sequence[float]) -> Array:
+    """Return c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; first all signs positive."""
     corners = [(1.0, *signs) for signs in itertools.product((1.0, -1.0), repeat=len(colour) - 1)]
     return np.asarray(np.array(corners) @ np.array(colour, dtype=np.float64))
 
 
-def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
-    """max_v Σ_i strengths[i][v] · costs[i], place by place; corner by corner, so that memory stays small."""
+def worst_corner(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
+    """Return max_v Σ_i strengths[i][v]·costs[i] at each place; corner by corner, to save memory."""
     worst: Array | None = None
     for corner in zip(*strengths, strict=True):
         total = corner[0] * costs[0]
@@ -84,7 +78,7 @@ def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
     return np.asarray(worst)
 
 
-def largest(values: Array, counts: NDArray[np.int64], wanted: int) -> float:
+def sum_of_largest(values: Array, counts: NDArray[np.int64], wanted: int) -> float:
     """Return the sum of the ``wanted`` largest values, each of which is there ``counts`` times."""
     order = np.argsort(values, axis=None)[::-1]
     ordered, each = values.ravel()[order], counts.ravel()[order]
@@ -131,15 +125,15 @@ class Stretches:
         self.overlap: Array = np.where(reach < len(axis.lengths), inside, 0.0)
 
     def of_blocks(self, kind: int) -> Array:
-        """How many pixels each stretch shares with the block, of the size number ``kind``, of each piece."""
+        """Return the pixels that each stretch shares with the block, of size ``kind``, of each piece."""
         return self._shared(*self._axis.ends[kind])
 
     def sums(self, values: Array) -> Array:
-        """Σ overlap · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        """Return Σ overlap · value over the pieces of each stretch; ``values`` is (pieces, columns)."""
         return self._sums(self.overlap, values)
 
     def square_sums(self, values: Array) -> Array:
-        """Σ overlap² · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        """Return Σ overlap² · value over the pieces of each stretch; ``values`` is (pieces, columns)."""
         return self._sums(np.square(self.overlap), values)
 
     def _sums(self, weights: Array, values: Array) -> Array:
@@ -174,38 +168,35 @@ class Layer:
     scale: float | Array
 
     def __post_init__(self) -> None:
-        if isinstance(self.block, bool) or not isinstance(self.block, int | np.integer) or self.block < 1:
-            raise BadInput(
-                f"`block` must be a whole number of pixels, 1 or more, not {shown(self.block)}.",
-                parameter="block",
-            )
-        if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
-            raise BadInput(
-                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
-                parameter="colour",
-            )
-        scale = np.asarray(self.scale, dtype=np.float64)
-        if scale.ndim not in (0, 2) or not scale.size or not ((scale >= SMALLEST) & (scale <= LARGEST)).all():
-            raise BadInput(
-                "`scale` must be a positive number, or an array (rows, columns) of them.", parameter="scale"
-            )
+        check_scales(self.scale)
+
+
+def check_scales(scales: Any) -> None:
+    """Refuse noise scales that are not positive numbers in the range of every size and budget."""
+    values = np.asarray(scales)
+    if not ((values >= SMALLEST) & (values <= LARGEST)).all():
+        raise BadInput(
+            f"the noise would have a scale from {values.min():g} to {values.max():g}, and scales from "
+            f"{SMALLEST:g} to {LARGEST:g} can be drawn: give another `epsilon`.",
+            parameter="epsilon",
+        )
 
 
 def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
-    """A certified bound on the pure ε of ``layers`` with Laplace noise, over every placement of ``unit``.
+    """Return a certified bound on ε of ``layers`` with Laplace noise, over every placement of ``unit``.
 
     ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels.
     ``shape`` is (height, width) or (height, width, channels). The bound is proportional to 1/scale.
     """
-    height, width, covered, high = _checked(layers, unit, shape, high)
-    strengths, maps = [np.abs(at_corners(layer.colour)) for layer in layers], _maps(layers)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
+    strengths, maps = [np.abs(corner_values(layer.colour)) for layer in layers], _maps(layers)
     if all(inverse.size == 1 for inverse in maps):
-        return high * covered.pixels * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
+        return high * covered.pixels * float(worst_corner(strengths, maps)[0, 0]) * _ROUNDING
     blocks = [int(layer.block) for layer in layers]
     rows, columns = Axis(height, blocks), Axis(width, blocks)
-    losses = dearest(strengths, _onto_pieces(maps, rows, columns))
+    losses = worst_corner(strengths, _onto_pieces(maps, rows, columns))
     if covered.anywhere:
-        worst = largest(losses, np.outer(rows.lengths, columns.lengths), covered.anywhere)
+        worst = sum_of_largest(losses, np.outer(rows.lengths, columns.lengths), covered.anywhere)
     else:
         down, across = Stretches(rows, covered.rows), Stretches(columns, covered.columns)
         worst = float(down.sums(across.sums(losses.T).T).max())
@@ -217,7 +208,7 @@ def gaussian_mu(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int],
 
     Arguments are those of :func:`laplace_epsilon`; the bound is proportional to 1/scale.
     """
-    height, width, covered, high = _checked(layers, unit, shape, high)
+    (height, width, _), covered = picture_shape(shape), footprint(unit, shape)
     bound = _pixels_square if covered.anywhere else _rectangle_square
     square = bound(_grouped(layers), height, width, covered)
     return high * math.sqrt(square) * _ROUNDING
@@ -244,7 +235,7 @@ class _Group:
 def _grouped(layers: Sequence[Layer]) -> list[_Group]:
     groups: list[_Group] = []
     for layer, inverse in zip(layers, _maps(layers), strict=True):
-        strength, precision = np.square(at_corners(layer.colour)), np.square(inverse)
+        strength, precision = np.square(corner_values(layer.colour)), np.square(inverse)
         for i, group in enumerate(groups):
             if group.block != layer.block or group.precision.shape != precision.shape:
                 continue
@@ -283,7 +274,7 @@ def _rectangle_square(groups: Sequence[_Group], height: int, width: int, covered
                 for high, broad, precision in zip(tall, wide, precisions, strict=True)
             ]
             area = down.overlap[part, k, None, None] * across.overlap
-            total = total + (area * dearest(strengths, costs)).sum(axis=2)
+            total = total + (area * worst_corner(strengths, costs)).sum(axis=2)
         worst = max(worst, float(total.max()))
     return worst
 
@@ -304,8 +295,8 @@ def _pixels_square(groups: Sequence[_Group], height: int, width: int, covered: F
     for kind, precision in enumerate(_onto_pieces([group.precision for group in groups], rows, columns)):
         (top, bottom), (left, right) = rows.ends[kind], columns.ends[kind]
         costs.append(precision * np.minimum(np.outer(bottom - top, right - left), count))
-    each = dearest([group.strength for group in groups], costs)
-    return min(filled, largest(each, np.outer(rows.lengths, columns.lengths), count))
+    each = worst_corner([group.strength for group in groups], costs)
+    return min(filled, sum_of_largest(each, np.outer(rows.lengths, columns.lengths), count))
 
 
 def _filled(count: int, block: int) -> float:
@@ -327,24 +318,3 @@ def _onto_pieces(maps: Sequence[Array], rows: Axis, columns: Axis) -> list[Array
         np.broadcast_to(values, shape) if values.size == 1 else values[np.ix_(down, across)]
         for values, down, across in zip(maps, rows.owners, columns.owners, strict=True)
     ]
-
-
-def _checked(
-    layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float
-) -> tuple[int, int, Footprint, float]:
-    """Return height, width, what the unit covers, and high."""
-    height, width, channels = picture_shape(shape)
-    if not layers:
-        raise BadInput("no layers were given: a picture is released in at least one.")
-    for number, layer in enumerate(layers):
-        if len(layer.colour) != channels:
-            raise BadInput(
-                f"layer {number} has {len(layer.colour)} colour weights, but a picture {channels} channels."
-            )
-        grid = (-(-height // layer.block), -(-width // layer.block))
-        if np.ndim(layer.scale) and np.shape(layer.scale) != grid:
-            raise BadInput(
-                f"layer {number} has a scale of shape {np.shape(layer.scale)}; its blocks of {layer.block} "
-                f"pixels make {grid}."
-            )
-    return height, width, footprint(unit, shape), positive("high", high)

@@ -12,6 +12,7 @@ its own. Values in floating point are taken as they are: coefficients are rounde
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -24,7 +25,6 @@ from sfumato.mechanisms import (
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     one_of,
     proper_share,
     share,
@@ -39,10 +39,10 @@ from sfumato.media.images.cosine_noise import (
     inverse,
     shaped_scales,
 )
-from sfumato.media.images.image_mechanism import ImageShape, ImageUnit, Shape, picture_shape, picture_unit
+from sfumato.media.images.image_mechanism import ImageUnit, Shape, picture_shape, picture_unit
 from sfumato.media.images.planes import UNITY, plane_names, plane_weights
 from sfumato.media.images.restoration import STATISTICS
-from sfumato.privacy import IMAGES, REQUIRED, Claim, Unit
+from sfumato.privacy import IMAGES, REQUIRED, Unit
 
 __all__ = ["PlaneBands"]
 
@@ -63,7 +63,7 @@ def _shaped(shape: Shape, unit: Unit, gaussian: bool, part: float, chroma: float
     weights, bands = plane_weights(shape[2]) / UNITY, []
     for plane, scale in enumerate(relative_scales(shape[2], chroma, gaussian)):
         kept = _kept(shape, part, plane_names(shape[2])[plane])
-        rows, columns = shaped_scales(unit, shape, kept, "gaussian" if gaussian else "laplace")
+        rows, columns = shaped_scales(unit, shape, kept, gaussian)
         bands.append(Band(kept, tuple(float(w) for w in weights[plane]), scale * rows, columns))
     return CosineDesign(shape, tuple(bands), gaussian)
 
@@ -102,6 +102,7 @@ def _design(
     return min(made.values(), key=lambda design: sum(_squares(design, restore)))
 
 
+@dataclass(eq=False, repr=False)
 class PlaneBands(CosineNoise):
     """Adds shaped noise to the lowest frequencies of luma and chroma and restores the picture from them.
 
@@ -117,36 +118,17 @@ class PlaneBands(CosineNoise):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        kept: Annotated[
-            float | None, Parameter("Share of the frequencies that is kept; chosen by the size unless given.")
-        ] = None,
-        *,
-        restore: Annotated[
-            str, Parameter("What is made of noisy coefficients; costs no privacy.", choices=_RESTORES)
-        ] = "wiener",
-        chroma: Annotated[
-            float, Parameter("Share of the budget that both colour differences get.")
-        ] = _CHROMA,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.kept = kept
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
-
-    def claim(self) -> Claim | None:
-        """Return None: no paper makes a claim for this mechanism."""
-        return None
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
+    kept: Annotated[
+        float | None, Parameter("Share of the frequencies that is kept; chosen by the size unless given.")
+    ] = None
+    _: KW_ONLY
+    restore: Annotated[
+        str, Parameter("What is made of noisy coefficients; costs no privacy.", choices=_RESTORES)
+    ] = "wiener"
+    chroma: Annotated[float, Parameter("Share of the budget that both colour differences get.")] = _CHROMA
 
     def design(self, shape: Shape) -> CosineDesign:
         """Return bands and noise for pictures of ``shape``."""
@@ -177,7 +159,7 @@ class PlaneBands(CosineNoise):
         return np.ascontiguousarray(soft) * (high / 255.0)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """Under public statistics, the error of a pixel of each plane."""
+        """Return the error of a pixel of each plane under public statistics."""
         shape = self._picture(columns)
         return tuple(
             ExpectedError(
@@ -191,7 +173,7 @@ class PlaneBands(CosineNoise):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness, and what is kept of each plane where the shape is known."""
+        """Return every parameter but the randomness, and what is kept of each plane of a known shape."""
         values = super().parameters()
         if self.shape is not None:
             values["bands"] = [list(band.kept) for band in self.design(self._picture(None)).bands]

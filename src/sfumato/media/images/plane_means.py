@@ -1,4 +1,4 @@
-"""Noisy block sums of colour planes, restored with public statistics: the default for pictures.
+"""Noise on block sums of colour planes, restored with public statistics: the default for pictures.
 
 **Guarantee.** That of ``block_noise``: Laplace or Gaussian noise on whole block sums of luma, chroma and
 transparency, as much as makes the bound over every placement of the unit the ε that was asked for. All else
@@ -8,27 +8,21 @@ is post-processing: pixels are estimated from averages under public statistics, 
 its own. Floating point is rounded to 65,536 levels first, and 16-bit values lose their last bits where the
 noise is so large that the grid would be finer than 2⁻⁴⁰ of it.
 
-A public map of the part of the budget that each place of a picture gets.
-
-One tier of a picture's nested releases: block sums with rungs of Gaussian noise, restored.
-
-**Guarantee.** All tiers share the blocks and the shares of the planes that are sensible for the most trusted
-one. With these fixed, the deviations of all blocks are one vector r times a number: tier i, which promises
-(ε_i, δ) or μ_i of the unit, has σ_i·r with σ_i = σ₀·μ₀/μ_i, since the loss √Σ(Δ_B/σ_B)² of ``block_noise``
-is inversely proportional to that number for every placement of every unit. Tier i adds the noises of rungs
-0…i to the same whole block sums, rung 0 of deviations σ₀·r and rung j of √(σ²_j − σ²_{j−1})·r, all
-independent; sums of independent normals are normal, so it has N(0, σ²_i·r²) noise and proves what
-``PlaneMeans`` with these deviations proves. Noisy sums S + N₀ + … + N_i are rounded once, to the grid that S
-stands on; then come restoring, clipping and rounding to pixels.
+**Nested tiers.** All tiers share the blocks and the shares of the planes that are sensible for the most
+trusted one. With these fixed, the deviations of all blocks are one vector r times a number: tier i, which
+promises (ε_i, δ) or μ_i of the unit, has σ_i·r with σ_i = σ₀·μ₀/μ_i, since the loss √Σ(Δ_B/σ_B)² of
+``block_noise`` is inversely proportional to that number for every placement of every unit. Tier i adds the
+noises of rungs 0…i to the same whole block sums, rung 0 of deviations σ₀·r and rung j of √(σ²_j −
+σ²_{j−1})·r, all independent; sums of independent normals are normal, so it has N(0, σ²_i·r²) noise and proves
+what ``PlaneMeans`` with these deviations proves. Noisy sums S + N₀ + … + N_i are rounded once, to the grid
+that S stands on; then come restoring, clipping and rounding to pixels.
 
 Together: given S + N₀ in real numbers, everything else is made of noise that does not depend on the picture:
 S + N₀ + N₁ adds an independent N₁, and so on. Rounding, restoring and clipping are post-processing too. So
 all tiers together prove what the most trusted one proves, for every unit. Under keyed noise the rungs are a
 function of the secret, of the block sums and of the list of all tiers, not of the tier that is drawn, so this
-holds for tiers that are drawn one at a time.
-
-**Edge cases.** Those of ``PlaneMeans``. Noise must be keyed and δ > 0: sums of Laplace noises have another
-law than Laplace noise, and are not nested here.
+holds for tiers that are drawn one at a time. Noise must be keyed and δ > 0: sums of Laplace noises have
+another law than Laplace noise, and are not nested here.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
@@ -47,12 +41,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
     Delta,
-    Distrust,
     Epsilon,
     ExpectedError,
     OptionalDelta,
     Parameter,
-    RandomSource,
     Tier,
     delta_between,
     epsilon_range,
@@ -60,7 +52,6 @@ from sfumato.mechanisms import (
     one_of,
     proper_share,
     shown,
-    whole,
 )
 from sfumato.media.images.block_noise import (
     BlockNoise,
@@ -70,12 +61,11 @@ from sfumato.media.images.block_noise import (
     sensible_blocks,
 )
 from sfumato.media.images.image_mechanism import (
-    LONGEST_SIDE,
-    ImageShape,
     ImageUnit,
     Shape,
     picture_shape,
     picture_unit,
+    whole_side,
 )
 from sfumato.media.images.planes import UNITY, plane_names
 from sfumato.media.images.restoration import (
@@ -87,7 +77,7 @@ from sfumato.media.images.restoration import (
     restored,
 )
 from sfumato.noise import NORMAL, Rounded, Stream
-from sfumato.privacy import DELTA, IMAGES, REQUIRED, Claim, Unit
+from sfumato.privacy import DELTA, IMAGES, REQUIRED, Unit
 
 __all__ = ["PlaneMeans", "PlaneTier"]
 
@@ -123,7 +113,7 @@ class Shares:
 
 
 def shares_of(value: Any) -> Shares | None:
-    """``value`` as a map of shares, if it is a two-dimensional array of numbers in (0, 1]; None is None."""
+    """Return ``value`` as a map of shares, if it is None or an array (rows, columns) of numbers in (0, 1]."""
     if value is None or isinstance(value, Shares):
         return value
     array = numeric(value)
@@ -167,6 +157,7 @@ def _design(
     return Design(blocks, chroma, scales, gaussian)
 
 
+@dataclass(eq=False, repr=False)
 class PlaneMeans(BlockNoise):
     """Adds noise to block sums of luma and chroma and restores the picture from them.
 
@@ -185,37 +176,19 @@ class PlaneMeans(BlockNoise):
     default_for = ("picture", "video")
     batched = True
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: OptionalDelta = 0.0,
-        unit: ImageUnit = IMAGES.unit,
-        block: ChosenBlock = None,
-        *,
-        shares: Annotated[
-            Any,
-            Parameter(
-                "Public part of ε that each place gets, stretched over the picture.", arity=None, array=True
-            ),
-        ] = None,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.block = block
-        self.shares = shares
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
-
-    def claim(self) -> Claim | None:
-        """Return None: no paper makes a claim for this mechanism."""
-        return None
+    epsilon: Epsilon = REQUIRED
+    delta: OptionalDelta = 0.0
+    unit: ImageUnit = IMAGES.unit
+    block: ChosenBlock = None
+    _: KW_ONLY
+    shares: Annotated[
+        Any,
+        Parameter(
+            "Public part of ε that each place gets, stretched over the picture.", arity=None, array=True
+        ),
+    ] = None
+    restore: RestoreName = "learned"
+    chroma: ChosenChroma = None
 
     def design(self, shape: Shape) -> Design:
         """Return blocks and noise scales for pictures of ``shape``."""
@@ -243,7 +216,7 @@ class PlaneMeans(BlockNoise):
     def soften_planes(
         self, pictures: NDArray[Any], high: float, first: int = 0
     ) -> tuple[Single, Single, Single]:
-        """Y, Cb and Cr as a JPEG with halved chroma holds them, not yet clipped and rounded; 255 is white.
+        """Return Y, Cb and Cr of a JPEG with halved chroma, not yet clipped and rounded; 255 is white.
 
         The release of colour pictures (n, h, w, 3), in the form (n, h, w) and twice (n, ⌈h/2⌉, ⌈w/2⌉): the
         same noise as :meth:`soften` draws, so only one of the two may be released.
@@ -282,15 +255,11 @@ class PlaneMeans(BlockNoise):
         return values
 
 
-def whole_side(name: str, value: Any) -> int:
-    """Return ``value``, if it is a whole number of pixels, and of no more than any picture has."""
-    return whole(name, value, LONGEST_SIDE, "number of pixels")
-
-
 # For what is lost when rungs are multiplied out and squares are taken apart.
 _HAIR = 1.0 + 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class PlaneTier(Tier, PlaneMeans):
     """The tier of readers of ``distrust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
 
@@ -298,33 +267,9 @@ class PlaneTier(Tier, PlaneMeans):
     ``delta``. Readers come one at a time, so the noise must be keyed.
     """
 
-    epsilon: Any
-    shares = None
-
-    def __init__(
-        self,
-        distrust: Distrust = 1.0,
-        levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = REQUIRED,
-        delta: Delta = DELTA,
-        unit: ImageUnit = IMAGES.unit,
-        block: ChosenBlock = None,
-        *,
-        restore: RestoreName = "learned",
-        chroma: ChosenChroma = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.distrust = distrust
-        self.levels = levels
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.block = block
-        self.restore = restore
-        self.chroma = chroma
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Any = REQUIRED
+    delta: Delta = DELTA
+    shares: None = field(default=None, init=False)
 
     def design(self, shape: Shape) -> Design:
         """Return the blocks of the most trusted tier, with the noise of this one."""

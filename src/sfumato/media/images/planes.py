@@ -112,7 +112,7 @@ def _membership(size: int, block: int, single: bool) -> NDArray[Any]:
 
 
 def _summed(values: NDArray[Any], side: int) -> NDArray[Any]:
-    """Sums over ``side`` rows of ``values`` (n, rows, columns), whole numbers that their type holds."""
+    """Return sums over ``side`` rows of ``values`` (n, rows, columns), exact in their type."""
     size = values.shape[1]
     if side == 1:
         return values
@@ -122,7 +122,7 @@ def _summed(values: NDArray[Any], side: int) -> NDArray[Any]:
 
 
 def block_sums(levels: NDArray[Any], blocks: Blocks, white: int) -> Array:
-    """Sums of the planes of whole-numbered pictures (n, h, w, channels) over blocks, in steps of 1/256.
+    """Return sums over blocks of the planes of pictures (n, h, w, channels), in steps of 1/256.
 
     Whole numbers in float64, of shape (n, all blocks of the first plane, then of the second, …), each grid
     row by row. Exact: channel sums stay below 2²⁴ in single and 2⁵³ in double precision.
@@ -149,7 +149,7 @@ def block_sums(levels: NDArray[Any], blocks: Blocks, white: int) -> Array:
 
 
 def _bytes_down(values: NDArray[Any], side: int) -> NDArray[np.float32] | None:
-    """Sums of bytes over ``side`` rows, eight columns at a time as four 16-bit lanes of two 64-bit words.
+    """Return sums of bytes over ``side`` rows, eight columns at a time as lanes of two 64-bit words.
 
     None where the shape does not allow it. A lane holds at most 256 · 255.
     """

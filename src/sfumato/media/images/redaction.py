@@ -8,6 +8,7 @@ That proves ε = 0 for a unit that cannot stand outside the mask, which is so wh
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,10 +16,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Parameter, numeric, positive, share, shown
-from sfumato.media.images.image_mechanism import Block, ImageShape, ImageUnit, PictureMechanism, Shape
-from sfumato.media.images.plane_means import whole_side
+from sfumato.media.images.image_mechanism import Block, ImageUnit, PictureMechanism, Shape, whole_side
 from sfumato.media.images.planes import Blocks, block_sums, levels_of
-from sfumato.privacy import IMAGES, Claim, Guarantee, Unit
+from sfumato.privacy import IMAGES, Guarantee, Unit
 
 __all__ = ["Blur", "Mask", "Pixelate"]
 
@@ -32,19 +32,16 @@ class _Obscured(PictureMechanism):
 
     _value_bytes: ClassVar[int] = 40
 
-    def claim(self) -> Claim | None:
-        """Return None: nobody claims a privacy loss for it."""
-        return None
-
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """Nothing."""
+        """Return that nothing is proven."""
         return Guarantee.nothing("no noise: the release is a deterministic function of the picture", unit)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """No noise, so nothing is said."""
+        """Return no error: there is no noise."""
         return ()
 
 
+@dataclass(eq=False, repr=False)
 class Blur(_Obscured):
     """Averages around each pixel with a Gaussian weight of ``sigma`` pixels; edges are mirrored.
 
@@ -53,16 +50,9 @@ class Blur(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        sigma: Annotated[float, Parameter("How far it reaches, in pixels.", symbol="PIXELS")] = 8.0,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.sigma = sigma
-        self.unit = unit
-        self.shape = shape
+    sigma: Annotated[float, Parameter("How far it reaches, in pixels.", symbol="PIXELS")] = 8.0
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return blurred pictures; see :meth:`PictureMechanism.soften`."""
@@ -85,6 +75,7 @@ class Blur(_Obscured):
         return sigma
 
 
+@dataclass(eq=False, repr=False)
 class Pixelate(_Obscured):
     """Shows the average of each square of ``block`` pixels.
 
@@ -93,16 +84,9 @@ class Pixelate(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        block: Block = 16,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.block = block
-        self.unit = unit
-        self.shape = shape
+    block: Block = 16
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Return pixelated pictures; see :meth:`PictureMechanism.soften`."""
@@ -119,6 +103,7 @@ class Pixelate(_Obscured):
         whole_side("block", self.block)
 
 
+@dataclass(eq=False, repr=False)
 class Mask(_Obscured):
     """Paints ``value`` (0 is black, 1 white) over the pixels of a public ``mask``.
 
@@ -130,28 +115,20 @@ class Mask(_Obscured):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        mask: Annotated[
-            Any,
-            Parameter(
-                "Public array over the picture: what is not 0 is painted over; everything unless given.",
-                arity=None,
-                array=True,
-            ),
-        ] = None,
-        value: Annotated[float, Parameter("What is painted, from 0 for black to 1 for white.")] = 0.5,
-        *,
-        unit: ImageUnit = IMAGES.unit,
-        shape: ImageShape = None,
-    ) -> None:
-        self.mask = mask
-        self.value = value
-        self.unit = unit
-        self.shape = shape
+    mask: Annotated[
+        Any,
+        Parameter(
+            "Public array over the picture: what is not 0 is painted over; everything unless given.",
+            arity=None,
+            array=True,
+        ),
+    ] = None
+    value: Annotated[float, Parameter("What is painted, from 0 for black to 1 for white.")] = 0.5
+    _: KW_ONLY
+    unit: ImageUnit = IMAGES.unit
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """ε = 0 where the mask covers the picture; otherwise nothing, since a unit may stand outside it."""
+        """Return ε = 0 where the mask covers the picture; otherwise nothing: a unit may lie outside it."""
         if self._covered(shape[0], shape[1]).all():
             return Guarantee.pure(0.0, unit=unit, theorem="constant: the public mask covers every pixel")
         return Guarantee.nothing("pixels outside the public mask are shown as they are", unit)
@@ -187,7 +164,7 @@ class Mask(_Obscured):
 
 
 def _touched(cells: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    """Along the first axis, whether any of the cells that each of ``size`` pixels touches is set."""
+    """Return whether any cell that each of ``size`` pixels touches is set, along the first axis."""
     starts = np.arange(size) * len(cells) // size
     ends = -(-(np.arange(size) + 1) * len(cells) // size)
     return np.stack([cells[a:b].any(axis=0) for a, b in zip(starts, ends, strict=True)])

@@ -1,4 +1,4 @@
-"""From noisy block averages to pixels: post-processing with public statistics, which costs no privacy.
+"""Restoration of pixels from noisy block averages, with public statistics: post-processing, no privacy cost.
 
 - ``"none"``: each pixel is the noisy average of its block.
 - ``"smooth"``: straight lines between the centres of blocks.
@@ -13,21 +13,16 @@ blocks, by conjugate gradients for many.
 Pictures are restored many at once, by one product of matrices for each picture: what becomes of a picture
 does not depend on which others are restored with it, down to the last bit.
 
-From averages over blocks back to pixels, along one axis at a time.
+**Network.** A small convolutional network, in NumPy alone, corrects the Wiener estimate of luma. It sees the
+noisy averages, the Wiener estimate, the logarithm of the deviation of the noise and its law, for each block,
+and answers with a correction for each quarter of a block. Its weights were trained on public photographs by
+``benchmarks/picture_training.py``, which lists them.
 
-A small convolutional network that corrects the Wiener estimate of luma, in NumPy alone.
-
-It sees the noisy averages, the Wiener estimate, the logarithm of the deviation of the noise and its law, for
-each block, and answers with a correction for each quarter of a block. Its weights were trained on public
-photographs by ``benchmarks/picture_training.py``, which lists them; it is applied to what is already
-released, so it costs no privacy.
-
-What photographs look like on average, known without looking at private ones.
-
-The power of a photograph falls with spatial frequency f (cycles per pixel) as a power law: the mean square of
-an orthonormal DCT coefficient is amplitude · f^−slope · (1 + lean·cos 4θ), where θ is the direction; values
-are in 255ths of white. ``benchmarks/picture_statistics.py`` computed these constants from 28 photographs of
-COCO val2017 that it lists, chosen by a hash of their file names; results are measured on 37 others.
+**Statistics of photographs**, known without looking at private ones. The power of a photograph falls with
+spatial frequency f (cycles per pixel) as a power law: the mean square of an orthonormal DCT coefficient is
+amplitude · f^−slope · (1 + lean·cos 4θ), where θ is the direction; values are in 255ths of white.
+``benchmarks/picture_statistics.py`` computed these constants from 28 photographs of COCO val2017 that it
+lists, chosen by a hash of their file names; results are measured on 37 others.
 """
 
 from __future__ import annotations
@@ -126,11 +121,11 @@ def _interpolation_dense(size: int, block: int, kind: str, halves: bool) -> Arra
     waves = np.arange(min(size, _WAVES * count))
     shapes = np.cos(np.pi * np.outer(waves, pixels + 0.5) / size) / np.maximum(waves, _LEVEL * count)[:, None]
     shapes[1:] *= np.sqrt(2.0)
-    seen = shapes @ means.T
+    averages = shapes @ means.T
     # The ridge is for a last block of one pixel, of which two halves are the same average.
-    square = seen.T @ seen
+    square = averages.T @ averages
     square += 1e-9 * np.trace(square) / count * np.eye(count)
-    return np.asarray(np.linalg.solve(square, seen.T @ shapes).T)
+    return np.asarray(np.linalg.solve(square, averages.T @ shapes).T)
 
 
 def _pairs(size: int) -> Array:
@@ -174,7 +169,7 @@ def seen_deviation(deviation: Array) -> Array:
 
 @lru_cache(maxsize=1)
 def _layers() -> list[tuple[Single, Single]]:
-    """Weights (9 · inputs, outputs), neighbours from top left to bottom right, and offsets of each layer."""
+    """Return weights (9 · inputs, outputs), neighbours from top left to bottom right, and offsets."""
     with np.load(_WEIGHTS) as stored:
         count = len(stored.files) // 2
         return [
@@ -184,7 +179,7 @@ def _layers() -> list[tuple[Single, Single]]:
 
 
 def _convolved(values: Single, weights: Single, offsets: Single) -> Single:
-    """A 3 × 3 convolution of ``values`` (n, rows, columns, inputs); the edge is repeated beyond itself."""
+    """Return a 3 × 3 convolution of ``values`` (n, rows, columns, inputs); edges are repeated."""
     count, rows, columns, inputs = values.shape
     padded = np.pad(values, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     out = np.empty((count, rows, columns, weights.shape[1]), dtype=np.float32)
@@ -217,7 +212,7 @@ class Spectrum:
     lean: float
 
     def power(self, down: Array, across: Array) -> Array:
-        """Mean squares of DCT coefficients at frequencies ``down`` × ``across``, (0, 0) being no DC."""
+        """Return mean squares of DCT coefficients at frequencies ``down`` × ``across``, without the DC."""
         fy, fx = np.maximum(down, 0.0)[:, None], np.maximum(across, 0.0)[None, :]
         square = np.maximum(fy * fy + fx * fx, (0.5 / _LONGEST) ** 2)
         # cos 4θ = 1 − 8 sin²θ cos²θ.
@@ -233,10 +228,10 @@ class Spectrum:
         for fy, gy in down.bands:
             for fx, gx in across.bands:
                 power += self.power(fy, fx) * np.outer(gy * gy, gx * gx)
-        heard = self.power(down.frequency, across.frequency) * np.outer(down.gain, across.gain)
+        covariance = self.power(down.frequency, across.frequency) * np.outer(down.gain, across.gain)
         if down.index[0] == 0 and across.index[0] == 0:
-            power[0, 0] = heard[0, 0] = self.still(down.size * across.size)
-        return power, heard
+            power[0, 0] = covariance[0, 0] = self.still(down.size * across.size)
+        return power, covariance
 
     def still(self, pixels: int) -> float:
         """Return mean square of the DC coefficient of pictures of so many pixels, less the public mean."""
@@ -302,7 +297,7 @@ class Noise:
 
 
 def restored(means: list[Single], noise: Noise, blocks: Blocks, restore: str) -> Single:
-    """Pictures (n, h, w, channels) from noisy averages of each plane (n, rows, columns); 255 is white."""
+    """Return pictures (n, h, w, channels) from noisy averages of planes (n, rows, columns); 255 is white."""
     height, width, channels = blocks.shape
     kind, halves = _EXPANSIONS[restore], restore == "learned"
     coarse = _estimated(means, noise, blocks, restore)
@@ -317,7 +312,7 @@ def restored(means: list[Single], noise: Noise, blocks: Blocks, restore: str) ->
 def jpeg_planes(
     means: list[Single], noise: Noise, blocks: Blocks, restore: str
 ) -> tuple[Single, Single, Single]:
-    """Y, Cb and Cr of a JPEG with halved chroma, around 0 to 255; (n, h, w) and twice (n, ⌈h/2⌉, ⌈w/2⌉)."""
+    """Return Y (n, h, w) and halved Cb and Cr (n, ⌈h/2⌉, ⌈w/2⌉) of a JPEG, around 0 to 255."""
     height, width, _ = blocks.shape
     kind, halves = _EXPANSIONS[restore], restore == "learned"
     coarse = _estimated(means, noise, blocks, restore)
@@ -381,7 +376,7 @@ def _dense(name: str, rows: int, columns: int, side: int, deviation: bytes) -> S
 
 
 def _uneven(values: Single, deviation: Array, power: Array) -> Single:
-    """With x = C^½u, u solves (1 + C^½N⁻¹C^½)·u = C^½N⁻¹z, by conjugate gradients.
+    """Solve (1 + C^½N⁻¹C^½)·u = C^½N⁻¹z by conjugate gradients, and return x = C^½u.
 
     They are preconditioned by what the matrix would be if all blocks had the mean precision: noise that
     differs at the border alone, or by a few shares, then takes a few steps.

@@ -16,19 +16,17 @@ The paper calls these "0.82ε" to "0.93ε" at "equivalent privacy levels" and na
 **Edge cases.** Noise is rounded to a grid far finer than the levels of a picture. In a picture of one colour
 nothing lies above the threshold μ + kσ, so nothing is chosen, and it is released as it is.
 
-**Attributions**: how much each pixel matters to a model, |∂f/∂x|, by which selective perturbation chooses
-(section 3.3.2).
-
-An attribution maps pictures (n, h, w, c) with values in [0, 1] to (n, h, w), none negative. The paper does
-not say which model it differentiates. The default here is a public one without training, whose gradient is
-known in closed form; a caller may give another function.
+**Attributions** (section 3.3.2): how much each pixel matters to a model, |∂f/∂x|. An attribution maps
+pictures (n, h, w, c) with values in [0, 1] to (n, h, w), none negative. The paper does not say which model it
+differentiates. The default here is a public one without training, whose gradient is known in closed form; a
+caller may give another function.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -49,7 +47,6 @@ from sfumato.mechanisms import (
     shown,
 )
 from sfumato.media.images.image_mechanism import (
-    ImageShape,
     ImageUnit,
     PictureMechanism,
     Shape,
@@ -101,6 +98,7 @@ _PUBLISHED = {
 _COIN = 1 << 64
 
 
+@dataclass(eq=False, repr=False)
 class SelectiveNoise(PictureMechanism):
     """Laplace noise on chosen pixels; ``strategy`` is uniform, random, gradient, attention or hybrid.
 
@@ -117,31 +115,17 @@ class SelectiveNoise(PictureMechanism):
 
     kinds = ("picture", "video")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        strategy: Annotated[str, Parameter("Which pixels get noise.", choices=STRATEGIES)] = "hybrid",
-        unit: ImageUnit = "pixels(1)",
-        *,
-        k: Annotated[
-            float, Parameter("How many deviations above the mean a pixel's importance has to be.")
-        ] = 0.0,
-        coverage: Annotated[float | None, Parameter("Share of the pixels that gets noise.")] = None,
-        attribution: Annotated[
-            Callable[[Array], Array] | None,
-            Parameter("Function that says how important each pixel is.", doors=("python",)),
-        ] = None,
-        shape: ImageShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.strategy = strategy
-        self.unit = unit
-        self.k = k
-        self.coverage = coverage
-        self.attribution = attribution
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    strategy: Annotated[str, Parameter("Which pixels get noise.", choices=STRATEGIES)] = "hybrid"
+    unit: ImageUnit = "pixels(1)"
+    _: KW_ONLY
+    k: Annotated[float, Parameter("How many deviations above the mean a pixel's importance has to be.")] = 0.0
+    coverage: Annotated[float | None, Parameter("Share of the pixels that gets noise.")] = None
+    attribution: Annotated[
+        Callable[[Array], Array] | None,
+        Parameter("Function that says how important each pixel is.", doors=("python",)),
+    ] = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
         """Return what Table 5 says."""
@@ -182,7 +166,7 @@ class SelectiveNoise(PictureMechanism):
         return count * shape[2] / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
 
     def chosen(self, pictures: NDArray[Any], high: float, streams: Sequence[Stream]) -> NDArray[np.bool_]:
-        """Which pixels get noise: (n, h, w). ``streams``, one for all pictures or one each, toss coins."""
+        """Return which pixels (n, h, w) get noise. ``streams``, one or one a picture, toss the coins."""
         strategy, shape = one_of("strategy", self.strategy, STRATEGIES), pictures.shape[:3]
         if strategy in ("uniform", "random"):
             if (threshold := self._threshold()) == _COIN:

@@ -1,33 +1,23 @@
-"""Sensitivity maps: how much each place of a picture gives away, as a weighted sum of four factors.
+"""Sensitivity maps: how sensitive each place of a picture is, as a weighted sum of four factors.
 
 S = α₁·identity + α₂·location + α₃·behaviour + α₄·preference (Adaptive multimedia DP, section 3.1.1), on a
 grid of tiles stretched evenly over the picture. A map says where it comes from: one that the caller declares,
 such as boxes that were published with a picture, is public; one that was read off a picture is as private as
 the picture, and noise that follows it has to pay for it or proves nothing.
 
-**Factors** and their weights, which are declared.
+**Categories.** The numbers of the five content categories are those of the paper's Table 1, quoted as
+claimed: it does not say how they were measured, and an ε there has no unit. Here a range bounds the ε of one
+place of a picture, in the unit that the caller asks for.
 
-**Categories**: the five content categories of Adaptive multimedia DP, and which of them a sensitivity score
-falls into.
-
-The numbers are those of the paper's Table 1, quoted as claimed: it does not say how they were measured, and
-an ε there has no unit. Here a range bounds the ε of one place of a picture, in the unit that the caller asks
-for.
-
-**Colours** of scores: dark where nothing is to hide, then violet, orange, and pale yellow.
-
-**Annotations**: published boxes with the names of COCO's eighty categories, as sensitivity maps.
-
-Which category gives away what is a public rule of this module, written down before any picture is seen: a
-person is identity; vehicles and street furniture say where; things in the hands of people say what they do;
-food, books and the like say what they like. Animals and furniture give nothing away.
+**Annotations.** Boxes that were published with the names of COCO's categories become maps by a public rule: a
+person is identity; vehicles and street furniture are location; things in people's hands are behaviour; food,
+books and the like are preference. Animals and furniture count for nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -44,7 +34,7 @@ from sfumato.media.images.tiles import edges, tile_grid
 if TYPE_CHECKING:
     from sfumato.media.detect import Detector
 
-__all__ = ["CATEGORIES", "SensitivityMap", "annotated_map", "category_of"]
+__all__ = ["CATEGORIES", "SensitivityMap", "annotated_map"]
 
 Array = NDArray[np.float64]
 
@@ -83,9 +73,6 @@ def factor_weights(
     return {name: float(given.get(name, 0.0)) for name in FACTORS}
 
 
-SOURCE = "Adaptive multimedia DP, Table 1"
-
-
 @dataclass(frozen=True)
 class Category:
     """A row of Table 1: the scores that the paper saw there, the ε it spends there, and how it protects."""
@@ -109,20 +96,6 @@ CATEGORIES = (
 
 #: Scores halfway between the means of neighbouring categories.
 BOUNDARIES = tuple((one.mean + two.mean) / 2.0 for one, two in pairwise(CATEGORIES))
-
-
-def category_of(score: float) -> Category:
-    """Return the category whose mean score is nearest; halfway between two, the more sensitive one."""
-    number = share("score", score)
-    return CATEGORIES[bisect_right(BOUNDARIES, number)]
-
-
-def category_indices(scores: Any) -> NDArray[np.intp]:
-    """Return the place in :data:`CATEGORIES` of every score in [0, 1], by the rule of :func:`category_of`."""
-    array = np.asarray(scores, dtype=np.float64)
-    if not ((array >= 0.0) & (array <= 1.0)).all():
-        raise BadInput("a sensitivity score must lie between 0 and 1; clip the scores first.")
-    return np.asarray(np.searchsorted(BOUNDARIES, array, side="right"), dtype=np.intp)
 
 
 # Lightness rises with the score, so that the map also reads in grey and to colour-blind eyes.
@@ -191,7 +164,7 @@ class SensitivityMap:
         weights: Any = None,
         private: bool = False,
     ) -> SensitivityMap:
-        """A map for pictures of ``shape`` from boxes of each factor: (x, y, width, height), or with a score.
+        """Return a map for pictures of ``shape`` from boxes (x, y, width, height[, score]) of each factor.
 
         A tile has the largest score among the boxes that touch it (1 where a box names none), and 0 where
         none does. Boxes are cut off at the picture's border.
@@ -217,7 +190,7 @@ class SensitivityMap:
         alone: bool = True,
         weights: Any = None,
     ) -> SensitivityMap:
-        """A private map of ``picture`` (h, w) or (h, w, c): for each factor its detectors' largest score.
+        """Return a private map of ``picture`` (h, w) or (h, w, c): for each factor the largest score.
 
         ``alone``: scores are computed from each tile alone. Otherwise detectors look at the whole picture,
         which finds more; one changed pixel may then change every score.
@@ -249,7 +222,7 @@ class SensitivityMap:
         return rows, cols
 
     def shares(self, epsilon: float, *, low: float = 0.05, reserve: float = 0.2) -> Array:
-        """The share of ``epsilon`` that each place gets, in [``low``, 1]: (rows, cols); 1 is no extra noise.
+        """Return the share of ``epsilon`` that each place gets, in [``low``, 1]: (rows, cols).
 
         The rule is public. Each place has the ε range of its category, with no end above ``epsilon``. The
         sum of the upper ends, less ``reserve``, is shared out within the ranges so that Σ wᵢ·noiseᵢ² is
@@ -259,7 +232,9 @@ class SensitivityMap:
         """
         asked, (least, kept_back) = positive("epsilon", epsilon), share_limits(low, reserve)
         scores = self.scores
-        ranges = np.array([category.epsilon for category in CATEGORIES])[category_indices(scores)]
+        # The nearest category; halfway between two, the more sensitive one.
+        nearest = np.searchsorted(BOUNDARIES, scores, side="right")
+        ranges = np.array([category.epsilon for category in CATEGORIES])[nearest]
         floor, ceiling = np.moveaxis(np.minimum(ranges, asked), -1, 0)
         total = max(math.fsum(floor.flat), (1.0 - kept_back) * math.fsum(ceiling.flat))
         # A place of score 1 would be worth nothing; where all are, somebody still has to get the rest.

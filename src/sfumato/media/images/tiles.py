@@ -13,34 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import whole
-from sfumato.media.images.image_mechanism import LONGEST_SIDE, footprint
+from sfumato.media.images.image_mechanism import footprint, whole_side
 from sfumato.privacy import Unit
 
 __all__ = ["tiles_of"]
 
 
-def tile_side(tile: Any) -> int:
-    """Return ``tile`` as a whole number of pixels; one that is wider than a picture is all of it."""
-    return whole("tile", tile, LONGEST_SIDE, "number of pixels")
-
-
 def tile_grid(height: int, width: int, tile: int) -> tuple[int, int]:
-    """Rows and columns of the coarsest even grid whose tiles are at most ``tile`` pixels wide and high."""
-    side = tile_side(tile)
+    """Return rows and columns of the coarsest even grid of tiles of at most ``tile`` × ``tile`` pixels."""
+    side = whole_side("tile", tile)
     return -(-height // side), -(-width // side)
 
 
 @lru_cache(maxsize=256)
-def _edges(length: int, parts: int) -> tuple[int, ...]:
-    return tuple(index * length // parts for index in range(parts + 1))
-
-
 def edges(length: int, parts: int) -> tuple[int, ...]:
-    """Where a side is cut: ``parts`` + 1 numbers from 0 to ``length``; a part holds one pixel at least."""
+    """Return where a side is cut: ``parts`` + 1 numbers from 0 to ``length``; no part is empty."""
     if not 1 <= parts <= length:
         raise BadInput(f"a side of {length} pixels cannot be cut into {parts} tiles.")
-    return _edges(length, parts)
+    return tuple(index * length // parts for index in range(parts + 1))
 
 
 def tiles_of(pictures: NDArray[Any], tile: int) -> NDArray[Any]:
@@ -63,7 +53,7 @@ def _inside(length: int, parts: int) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=1024)
 def touched_tiles(unit: Unit, height: int, width: int, rows: int, cols: int) -> int:
-    """Return most tiles of a grid of ``rows`` × ``cols`` that one unit can lie in, wherever it is; exact."""
+    """Return the largest number of tiles of a grid of ``rows`` × ``cols`` that one unit can lie in; exact."""
     covered = footprint(unit, (height, width))
     if covered.anywhere:
         return min(covered.anywhere, rows * cols)

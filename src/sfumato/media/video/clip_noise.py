@@ -1,4 +1,4 @@
-"""A whole video: images and sound, each through its own mechanism, and their joint guarantee.
+"""Noise for a whole video, images and sound together: the joint guarantee, and the stream through both.
 
 **Guarantee.** Pictures and sound of one clip are no disjoint data: whoever is seen is often heard. Per
 ``clip`` (and per ``item``, the file) both guarantees add up by composition. Per ``channel``, which is the
@@ -12,13 +12,17 @@ one is its pictures. Frame times, the length of the sound and the size of the pi
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import NESTED, Mechanism, delta_between, positive, shown
+from sfumato.mechanisms import NESTED, Mechanism, delta_between, positive, proper_share
 from sfumato.media.audio.audio_mechanism import SoundMechanism
 from sfumato.media.images.image_mechanism import PictureMechanism
 from sfumato.media.video.frame_noise import IN_A_FRAME, FrameNoise
@@ -26,9 +30,9 @@ from sfumato.noise import Keyed
 from sfumato.privacy import Claim, Guarantee, Statement, Unit
 
 if TYPE_CHECKING:
-    from sfumato.io import VideoSource
+    from sfumato.io import VideoSink, VideoSource
 
-__all__ = ["ClipNoise"]
+__all__ = ["ClipNoise", "soften_video"]
 
 
 _IN_PICTURES, _WHOLE = (*IN_A_FRAME, "frame"), ("clip", "item")
@@ -68,40 +72,38 @@ class ClipNoise:
 
     def shaped(self, source: VideoSource) -> ClipNoise:
         """Return same noise for videos as long and as large as ``source``, calibrated for the asked unit."""
-        given = self.asked
+        headline = self.headline_unit
         picture = self.picture.shaped((source.height, source.width, 3), source.frames)
         track = source.sound
         sound = None if track is None else self.sound
-        part = 1.0 if sound is None else _proper(self.share)
-        if given.name in (*_WHOLE, "channel"):
-            picture = FrameNoise(**(picture.get_params(deep=False) | {"unit": given}))
-        if given.name in _WHOLE:
-            picture = FrameNoise(
-                **(picture.get_params(deep=False) | {"mechanism": _part(picture._mechanism(), part)})
-            )
+        part = 1.0 if sound is None else proper_share("share", self.share)
+        if headline.name in (*_WHOLE, "channel"):
+            picture = replace(picture, unit=headline)
+        if headline.name in _WHOLE:
+            picture = replace(picture, mechanism=_part(picture._mechanism(), part))
         if sound is not None and track is not None:
             sound = sound.shaped((track.samples, track.channels), track.rate)
-            if given.name not in _IN_PICTURES:
+            if headline.name not in _IN_PICTURES:
                 # A channel of a clip is its whole sound track, however many channels that has itself.
-                own = given if given.name in _IN_SOUND else Unit("clip")
+                own = headline if headline.name in _IN_SOUND else Unit("clip")
                 sound = type(sound)(**(sound.get_params(deep=False) | {"unit": own}))
-            if given.name in _WHOLE:
+            if headline.name in _WHOLE:
                 sound = _part(sound, 1.0 - part)
-        elif given.name in _IN_SOUND:
+        elif headline.name in _IN_SOUND:
             raise BadInput(
-                f"{given} is a unit of sound, and there is no sound that is released.", parameter="unit"
+                f"{headline} is a unit of sound, and there is no sound that is released.", parameter="unit"
             )
         silenced = track is not None and self.sound is None
-        return ClipNoise(picture, sound, given, self.share, silenced)
+        return ClipNoise(picture, sound, headline, self.share, silenced)
 
     @property
-    def asked(self) -> Unit:
+    def headline_unit(self) -> Unit:
         """The unit of the headline."""
-        return self.picture._asked() if self.unit is None else Unit.parse(self.unit)
+        return self.picture._headline_unit() if self.unit is None else Unit.parse(self.unit)
 
     def guarantee(self) -> Guarantee:
         """Return what is proven of the headline's unit; for noise that is ``shaped``."""
-        return self.proven(self.asked)
+        return self.proven(self.headline_unit)
 
     def proven(self, unit: Unit | str) -> Guarantee:
         """Return what is proven of ``unit``; for noise that is ``shaped``."""
@@ -127,7 +129,7 @@ class ClipNoise:
     def statement(self) -> Statement:
         """Return three columns for one video; for noise that is ``shaped``."""
         parts: list[Mechanism] = [self.picture] + ([] if self.sound is None else [self.sound])
-        asked = self.asked
+        headline = self.headline_unit
         units = [Unit("pixels", 1), Unit("pixels", 16), Unit("region", 8), Unit("region", 32), Unit("frame")]
         units += [] if self.sound is None else [self._window(), Unit("channel")]
         units += [Unit("clip"), Unit("item")]
@@ -138,7 +140,7 @@ class ClipNoise:
             claimed=self.claim(),
             proven=self.guarantee(),
             notes=tuple(dict.fromkeys(notes)),
-            also_proven=tuple(self.proven(unit) for unit in units if unit != asked),
+            also_proven=tuple(self.proven(unit) for unit in units if unit != headline),
             terms={"mechanism": "ClipNoise", "parameters": self.terms()},
         )
 
@@ -155,7 +157,7 @@ class ClipNoise:
     def parameters(self) -> dict[str, Any]:
         """Return everything that shapes the bytes, by channel."""
         return {
-            "unit": str(self.asked),
+            "unit": str(self.headline_unit),
             "share": self.share,
             "pictures": self.picture.parameters(),
             "sound": None
@@ -167,7 +169,7 @@ class ClipNoise:
         """Return what commitments are made of; see :meth:`Mechanism.terms`."""
         sound = self.sound
         return {
-            "unit": str(self.asked),
+            "unit": str(self.headline_unit),
             "share": self.share,
             "pictures": self.picture.terms() | NESTED,
             "sound": None if sound is None else {"mechanism": sound.wire} | sound.terms() | NESTED,
@@ -214,8 +216,55 @@ def _part(mechanism: Any, part: float) -> Any:
     return type(mechanism)(**values)
 
 
-def _proper(part: float) -> float:
-    number = isinstance(part, int | float) and not isinstance(part, bool)
-    if not number or not 0.0 < part < 1.0:
-        raise BadInput(f"`share` must lie strictly between 0 and 1, not {shown(part)}.", parameter="share")
-    return float(part)
+# In seconds: how far sound is written ahead of the frame it belongs to.
+_AHEAD = Fraction(1, 2)
+
+
+def soften_video(
+    source: VideoSource,
+    sink: VideoSink,
+    noise: ClipNoise,
+    *,
+    report: Callable[[str, float], None] | None = None,
+) -> Statement:
+    """Read ``source``, add ``noise``, filter, and write frames and sound to ``sink``; returns the statement.
+
+    Memory does not depend on how long the video is. ``report`` is told "frames" and the share that is done.
+    """
+    shaped = noise.shaped(source)
+    statement = shaped.statement()  # first, since it refuses bad parameters in a sentence
+    times: deque[int] = deque()
+
+    def frames() -> Iterator[NDArray[np.uint8]]:
+        for frame in source.pictures():
+            times.append(frame.ticks)
+            yield frame.pixels
+
+    sound = _SoundTrack(source, sink, shaped.sound)
+    for done, pixels in enumerate(shaped.picture.released(frames()), start=1):
+        ticks = times.popleft()
+        sound.write_until(ticks * source.time_base + _AHEAD)
+        sink.write(pixels, ticks)
+        if report is not None:
+            report("frames", done / source.frames)
+    sound.write_until(None)
+    return statement
+
+
+class _SoundTrack:
+    """Released sound, written as far as the pictures have come."""
+
+    def __init__(self, source: VideoSource, sink: VideoSink, mechanism: SoundMechanism | None) -> None:
+        self._sink = sink
+        self._rate = 1 if source.sound is None else source.sound.rate
+        self._blocks = iter(()) if mechanism is None else mechanism.blocks(source.sound_blocks())
+        self._written = 0
+
+    def write_until(self, time: Fraction | None) -> None:
+        """Write the sound up to ``time`` seconds, or all that is left."""
+        while time is None or Fraction(self._written, self._rate) < time:
+            block = next(self._blocks, None)
+            if block is None:
+                return
+            self._sink.write_sound(block)
+            self._written += len(block)

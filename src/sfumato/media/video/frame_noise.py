@@ -1,7 +1,7 @@
 """Frames of a clip through an image mechanism, with noise that may be correlated over time, and a filter.
 
 **Guarantee.** Noise on different frames is independent (or, with ``beta``, equivalent to independent noise on
-the innovations: ``correlated_frames``), so a unit inside one frame, or a whole ``frame``, costs what it costs
+the innovations, see below), so a unit inside one frame, or a whole ``frame``, costs what it costs
 in one picture. A change of all frames composes over them: T times the loss of a whole picture under Laplace
 noise, √T times its μ under Gaussian noise. That holds of the unit ``clip``, and of the ``channel`` that the
 pictures are. The number of frames, their size and their times are public. The filter over time sees released
@@ -10,13 +10,10 @@ frames only: post-processing.
 **Edge cases.** A clip of one frame is a picture. ``region(m)`` and ``pixels(m)`` lie in one frame; what is
 proven where they change in every frame at once stands in the notes of the statement.
 
-**Correlated noise**: Gaussian noise that is correlated from frame to frame, exactly, on a grid of whole
-numbers.
-
-Noise of the first-order autoregression n_t = βn_{t−1} + √(1−β²)·σw_t cannot be drawn frame by frame and
-rounded without error, since n_{t−1} is real. But y_t = x_t + n_t is the same release as its innovations
-y_t − βy_{t−1} = (x_t − βx_{t−1}) + √(1−β²)·σw_t, because each can be computed from the other. So the whole
-numbers
+**Correlated noise** is Gaussian and exact, on a grid of whole numbers. Noise of the first-order
+autoregression n_t = βn_{t−1} + √(1−β²)·σw_t cannot be drawn frame by frame and rounded without error, since
+n_{t−1} is real. But y_t = x_t + n_t is the same release as its innovations y_t − βy_{t−1} = (x_t − βx_{t−1})
++ √(1−β²)·σw_t, because each can be computed from the other. So the whole numbers
 
     e_0 = c·x_0,    e_t = 128·x_t − k·x_{t−1} + 255·k    (β = k/128, c = ⌊√(128² − k²)⌋)
 
@@ -31,20 +28,16 @@ by c and every other e_t by at most 128 + k times as much: μ·√(c² + (T−1)
 the same size without correlation these are the factors √((1+β²)/(1−β²)) and, for long clips,
 √T·√((1+β)/(1−β)).
 
-**Budget of a frame**: what the requested ε of a clip leaves for one frame, and the block size that follows.
-
-**One clip**: noise frame by frame, then a filter over what was released.
-
-Where frames are released as noisy averages over blocks, the filter works on these, before pixels are made of
-them: their noise is known exactly, and what the filter leaves of it is what pixels are restored from. With
-any other mechanism it works on the released pixels.
+**Filter.** Where frames are released as noisy averages over blocks, the filter works on these, before pixels
+are made of them: their noise is known exactly, and what the filter leaves of it is what pixels are restored
+from. With any other mechanism it works on the released pixels.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -83,6 +76,7 @@ __all__ = ["FrameNoise"]
 
 Single = NDArray[np.float32]
 
+# Steps of β; the white of 8 bits; and how many times that white the white of 16 bits is.
 _STEPS, _WHITE, _ROOM = 128, 255, 257
 
 
@@ -113,7 +107,7 @@ class Innovations:
         return math.sqrt(_STEPS**2 + self.k**2) / _ROOM
 
     def clip_factor(self, frames: int) -> float:
-        """What a change in each of ``frames`` frames costs, relative to that change of one 16-bit picture."""
+        """Return the cost of a change in each of ``frames`` frames over that in one 16-bit picture."""
         return math.sqrt(self.c**2 + (frames - 1) * (_STEPS + self.k) ** 2) / _ROOM
 
     @property
@@ -121,7 +115,7 @@ class Innovations:
         """The deviation of the noise of a frame over that of an innovation, where white is 255 in both."""
         return _ROOM / self.c
 
-    def taken(self, frames: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    def encode(self, frames: NDArray[np.uint8]) -> NDArray[np.uint16]:
         """Return innovations (n, h, w, c) of the next ``frames``, which come after those of earlier calls."""
         made = np.empty(frames.shape, dtype=np.uint16)
         for place, frame in enumerate(frames):
@@ -134,8 +128,8 @@ class Innovations:
         self._previous = None if self._previous is None else self._previous.copy()
         return made
 
-    def given(self, means: list[Single]) -> list[Single]:
-        """Averages of frames from noisy ones of their innovations, planes (rows, columns); 255 is white.
+    def decode(self, means: list[Single]) -> list[Single]:
+        """Return averages of the next frame, planes (rows, columns), from noisy ones of its innovation.
 
         The first plane is one whose weights add up to 1 (luma), those of the others add up to 0.
         """
@@ -172,12 +166,12 @@ def is_gaussian(values: dict[str, Any]) -> bool:
     return bool(values.get("delta", 0.0)) and values.get("noise", "gaussian") == "gaussian"
 
 
-def repeats(frames: int, gaussian: bool) -> float:
-    """How much more a change of ``frames`` frames costs than that of one: in μ if ``gaussian``, else in ε."""
+def composition_factor(frames: int, gaussian: bool) -> float:
+    """Return the cost of a change of ``frames`` frames over that of one: in μ if ``gaussian``, else in ε."""
     return math.sqrt(frames) if gaussian else float(frames)
 
 
-def spread(values: dict[str, Any], times: float) -> float:
+def epsilon_of_one_picture(values: dict[str, Any], times: float) -> float:
     """Return the ε for one picture, of which ``times`` as much, in ε or in μ, is the ε of ``values``."""
     epsilon = positive("epsilon", values["epsilon"])
     if not is_gaussian(values):
@@ -186,7 +180,7 @@ def spread(values: dict[str, Any], times: float) -> float:
     return gaussian_epsilon(gaussian_mu(epsilon, delta) / times, delta)
 
 
-def finer_block(values: dict[str, Any], epsilon: float, shape: Shape, smoothing: float) -> int:
+def block_side_for_filter(values: dict[str, Any], epsilon: float, shape: Shape, smoothing: float) -> int:
     """Return blocks for what the filter leaves of the noise of ``epsilon``.
 
     It leaves √((1−β)/(1+β)) of it where nothing moves, and all of it where all moves. Blocks are for
@@ -205,7 +199,7 @@ class FramePassage(Protocol):
     """Frames go in in their order, a few at a time, and as many come out."""
 
     def feed(self, frames: NDArray[Any], high: float) -> NDArray[Any]:
-        """Released frames (n, h, w, c) for the next ``frames``, on [0, ``high``] but not yet clipped."""
+        """Return released frames (n, h, w, c) for the next ``frames``, on [0, ``high``], not yet clipped."""
 
 
 class PixelsPassage:
@@ -246,7 +240,7 @@ class MeansPassage:
         design = self._mechanism.design(frames.shape[1:])
         content, top = frames, high
         if self._innovations is not None:
-            content, top = self._innovations.taken(frames), 65_535.0
+            content, top = self._innovations.encode(frames), 65_535.0
         means = self._mechanism._noisy(design, content, top, self._first)
         self._first += len(frames)
         soft = np.empty(frames.shape, dtype=np.float32)
@@ -258,7 +252,7 @@ class MeansPassage:
     def _restored(self, planes: list[Single], design: Any) -> Single:
         noise = design.noise
         if self._innovations is not None:
-            planes = self._innovations.given(planes)
+            planes = self._innovations.decode(planes)
             factor = self._innovations.deviation_factor
             noise = Noise([factor * deviation for deviation in noise.deviations], noise.laplace)
         if self._filters is not None:
@@ -283,6 +277,7 @@ _ALSO = (*(Unit("pixels", size) for size in (1, 16)), *(Unit("region", size) for
 _HAIR = 1.0 + 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class FrameNoise(Mechanism):
     """A picture mechanism, such as ``PlaneMeans(4.0)``, applied to the frames of clips of ``frames`` frames.
 
@@ -300,28 +295,17 @@ class FrameNoise(Mechanism):
     kinds = ()
     units = _UNITS
 
-    def __init__(
-        self,
-        mechanism: Annotated[PictureMechanism | None, Parameter("Mechanism for one frame.")] = None,
-        unit: Annotated[
-            str | Unit | None, Parameter("Part of a clip that ε is for; that of the mechanism unless given.")
-        ] = None,
-        *,
-        beta: Annotated[float, Parameter("Correlation of the noise of one frame with the next.")] = 0.0,
-        smoothing: Annotated[float, Parameter("Memory of the filter over time, from 0 to below 1.")] = 0.88,
-        follow: Annotated[str | None, Parameter("What the filter follows.", choices=FOLLOWS)] = None,
-        frames: Annotated[int | None, Parameter("Number of frames of a clip.")] = None,
-        shape: Annotated[Sequence[int] | None, Parameter("Height, width and channels of a frame.")] = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.unit = unit
-        self.beta = beta
-        self.smoothing = smoothing
-        self.follow = follow
-        self.frames = frames
-        self.shape = shape
-        self.randomness = randomness
+    mechanism: Annotated[PictureMechanism | None, Parameter("Mechanism for one frame.")] = None
+    unit: Annotated[
+        str | Unit | None, Parameter("Part of a clip that ε is for; that of the mechanism unless given.")
+    ] = None
+    _: KW_ONLY
+    beta: Annotated[float, Parameter("Correlation of the noise of one frame with the next.")] = 0.0
+    smoothing: Annotated[float, Parameter("Memory of the filter over time, from 0 to below 1.")] = 0.88
+    follow: Annotated[str | None, Parameter("What the filter follows.", choices=FOLLOWS)] = None
+    frames: Annotated[int | None, Parameter("Number of frames of a clip.")] = None
+    shape: Annotated[Sequence[int] | None, Parameter("Height, width and channels of a frame.")] = None
+    randomness: RandomSource = None
 
     def shaped(self, shape: Sequence[int], frames: int) -> FrameNoise:
         """Return the same mechanism for clips of ``frames`` frames of ``shape``."""
@@ -330,15 +314,15 @@ class FrameNoise(Mechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Return what is proven of the unit that was asked for, in clips of the declared shape."""
-        return self.proven(self._asked(), self._picture(columns))
+        return self.proven(self._headline_unit(), self._picture(columns))
 
     def proven(self, unit: Unit | str, shape: Shape) -> Guarantee:
         """Return what is proven of ``unit`` in clips of ``frames`` frames of ``shape``."""
         unit = video_unit(unit)
         inside = unit if unit.name in IN_A_FRAME else Unit("item")
-        return replace(self._held(inside, shape, unit.name in WHOLE), unit=unit)
+        return replace(self._proven_inside(inside, shape, unit.name in WHOLE), unit=unit)
 
-    def _held(self, inside: Unit, shape: Shape, everywhere: bool) -> Guarantee:
+    def _proven_inside(self, inside: Unit, shape: Shape, everywhere: bool) -> Guarantee:
         """Return what is proven of ``inside`` in one frame, or in all of them at once."""
         one = self.each(shape).proven(inside, shape)
         innovations = self._innovations()
@@ -346,11 +330,11 @@ class FrameNoise(Mechanism):
             if not everywhere:
                 return one
             # The δ of composition is the analyst's choice; only what is proven at one δ alone adds up.
-            all_of_them = one.times(self._count())
+            all_of_them = one.times(self._frame_count())
             if all_of_them.proves_nothing or one.slack > 0.0:
                 return all_of_them
             return replace(all_of_them, at_delta=max(one.at_delta, all_of_them.revealed))
-        factor = innovations.clip_factor(self._count()) if everywhere else innovations.frame_factor
+        factor = innovations.clip_factor(self._frame_count()) if everywhere else innovations.frame_factor
         event = one.event
         if not isinstance(event, GaussianDpEvent):
             raise BadInput(
@@ -368,24 +352,26 @@ class FrameNoise(Mechanism):
         return self._mechanism().claim()
 
     def each(self, shape: Shape) -> PictureMechanism:
-        """The mechanism that each frame, or each innovation, goes through: calibrated for the asked unit."""
+        """Return the mechanism for each frame or innovation, calibrated for the requested unit."""
         given = self._mechanism()
         values = given.get_params(deep=False) | {"shape": shape}
         if self.randomness is not None:
             values["randomness"] = self.randomness
-        asked = self._asked()
-        values["unit"] = asked if asked.name in IN_A_FRAME else Unit("item")
+        headline = self._headline_unit()
+        values["unit"] = headline if headline.name in IN_A_FRAME else Unit("item")
         self._check_correlation(values)
         smoothing = memory(self.smoothing)
         if self._follows() == "motion" and values["block"] is None and smoothing:
-            frames = self._count() if asked.name in WHOLE else 1
-            epsilon = spread(values, repeats(frames, is_gaussian(values)))
-            values["block"] = finer_block(values, epsilon, shape, smoothing)
-        times = self._times(asked, is_gaussian(values))
+            frames = self._frame_count() if headline.name in WHOLE else 1
+            epsilon = epsilon_of_one_picture(values, composition_factor(frames, is_gaussian(values)))
+            values["block"] = block_side_for_filter(values, epsilon, shape, smoothing)
+        times = self._cost_factor(headline, is_gaussian(values))
         if times != 1.0:
             if "epsilon" not in values:
-                raise BadInput(f"{type(given).__name__} has no epsilon that could be spread over a {asked}.")
-            values["epsilon"] = spread(values, times * _HAIR)
+                raise BadInput(
+                    f"{type(given).__name__} has no epsilon that could be spread over a {headline}."
+                )
+            values["epsilon"] = epsilon_of_one_picture(values, times * _HAIR)
         made = type(given)(**values)
         if self._innovations() is not None and made.design(shape).white(65_535.0) != 65_535:
             raise BadInput(
@@ -393,12 +379,12 @@ class FrameNoise(Mechanism):
             )
         return made
 
-    def _times(self, asked: Unit, gaussian: bool) -> float:
-        """Return how much more the asked unit costs than the same unit of one picture in :meth:`each`."""
-        innovations, whole = self._innovations(), asked.name in WHOLE
+    def _cost_factor(self, headline: Unit, gaussian: bool) -> float:
+        """Return how much more the headline unit costs than the same unit of one picture in :meth:`each`."""
+        innovations, whole = self._innovations(), headline.name in WHOLE
         if innovations is not None:
-            return innovations.clip_factor(self._count()) if whole else innovations.frame_factor
-        return repeats(self._count(), gaussian) if whole else 1.0
+            return innovations.clip_factor(self._frame_count()) if whole else innovations.frame_factor
+        return composition_factor(self._frame_count(), gaussian) if whole else 1.0
 
     def passage(self, shape: Shape) -> FramePassage:
         """Return the way of one clip whose frames are of ``shape``."""
@@ -411,7 +397,7 @@ class FrameNoise(Mechanism):
 
     def released(self, frames: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """Yield released frames of one clip, whose ``frames`` come one by one; a few are held in memory."""
-        shape, count = self._picture(None), self._count()
+        shape, count = self._picture(None), self._frame_count()
         passage, size = self.passage(shape), self.block_rows(math.prod(shape))
         waiting: list[NDArray[Any]] = []
         given = 0
@@ -423,12 +409,12 @@ class FrameNoise(Mechanism):
             waiting.append(one)
             given += 1
             if len(waiting) == size:
-                yield from _settled(passage, np.stack(waiting))
+                yield from _release_frames(passage, np.stack(waiting))
                 waiting = []
         if given != count:
             raise BadInput(f"a clip was to have {count} frames, and {given} came.")
         if waiting:
-            yield from _settled(passage, np.stack(waiting))
+            yield from _release_frames(passage, np.stack(waiting))
 
     def release(self, X: Any) -> Release:
         """Return a release of one clip, (T, height, width) or (T, height, width, channels)."""
@@ -473,7 +459,7 @@ class FrameNoise(Mechanism):
         self.each(shape).prepare(columns, dtype)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """That of one frame before the filter over time, which makes it smaller where nothing moves."""
+        """Return that of one frame before the filter over time, which reduces it where nothing moves."""
         return self.each(self._picture(columns)).expected_error(columns)
 
     def parameters(self) -> dict[str, Any]:
@@ -482,7 +468,7 @@ class FrameNoise(Mechanism):
         values.pop("mechanism")
         innovations = self._innovations()
         return values | {
-            "unit": str(self._asked()),
+            "unit": str(self._headline_unit()),
             "beta": 0.0 if innovations is None else innovations.beta,
             "follow": self._follows(),
         }
@@ -493,17 +479,17 @@ class FrameNoise(Mechanism):
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
             return ()
-        shape, asked = self._picture(columns), self._asked()
+        shape, headline = self._picture(columns), self._headline_unit()
         units = [*_ALSO, Unit("frame")] + ([] if self.frames is None else [Unit("clip")])
-        return tuple(self.proven(unit, shape) for unit in units if unit != asked)
+        return tuple(self.proven(unit, shape) for unit in units if unit != headline)
 
     def _notes(self) -> tuple[str, ...]:
-        notes, asked = super()._notes(), self._asked()
-        if self.shape is None or self.frames is None or asked.name not in IN_A_FRAME or self.frames == 1:
+        notes, headline = super()._notes(), self._headline_unit()
+        if self.shape is None or self.frames is None or headline.name not in IN_A_FRAME or self.frames == 1:
             return notes
-        held = self._held(asked, self._picture(None), True)
+        held = self._proven_inside(headline, self._picture(None), True)
         at = f" at δ={format_delta(held.at_delta)}" if held.at_delta else ""
-        where = f"of a {asked} that changes in each of the {self.frames} frames"
+        where = f"of a {headline} that changes in each of the {self.frames} frames"
         if held.proves_nothing:
             return notes
         return (*notes, f"{where}, ε={format_upper(held.epsilon())}{at} is proven")
@@ -520,7 +506,7 @@ class FrameNoise(Mechanism):
     def _randomness(self) -> Randomness:
         return super()._randomness() if self.randomness is not None else self._mechanism()._randomness()
 
-    def _asked(self) -> Unit:
+    def _headline_unit(self) -> Unit:
         if self.unit is not None:
             return video_unit(self.unit)
         own = picture_unit(self._mechanism().unit)
@@ -562,7 +548,7 @@ class FrameNoise(Mechanism):
                 f"correlated noise (`beta` above 0) is for 8-bit frames, not {X.dtype}.", parameter="beta"
             )
 
-    def _count(self) -> int:
+    def _frame_count(self) -> int:
         count = self.frames
         if count is None:
             raise BadInput(
@@ -586,7 +572,7 @@ class FrameNoise(Mechanism):
         return shape
 
 
-def _settled(passage: FramePassage, frames: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _release_frames(passage: FramePassage, frames: NDArray[Any]) -> Iterator[NDArray[Any]]:
     high = white(frames.dtype)
     soft = np.clip(passage.feed(within(frames, high), high), 0.0, high)
     yield from (np.rint(soft) if frames.dtype.kind == "u" else soft).astype(frames.dtype)

@@ -11,7 +11,7 @@ show that something moves there, and there the estimate follows.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +36,6 @@ _KEPT = 0.7
 _TREND_VARIANCE = (1.0 - _KEPT) / (1.0 + _KEPT)
 
 
-class TemporalFilter(Protocol):
-    """A filter over frames that come one after the other."""
-
-    def step(self, frame: Single, deviation: Any) -> tuple[Single, Single]:
-        """Return estimate after ``frame`` (rows, columns), and the deviation of the noise left in each value.
-
-        ``deviation`` is that of the noise in the frame: a number, or an array of its shape.
-        """
-
-
 class SteadyFilter:
     """y_t = ``beta``·y_{t−1} + (1−``beta``)·z_t, from y_0 = z_0 on."""
 
@@ -55,7 +45,10 @@ class SteadyFilter:
         self._variance: Single = np.zeros(0, dtype=np.float32)
 
     def step(self, frame: Single, deviation: Any) -> tuple[Single, Single]:
-        """See :class:`TemporalFilter`; the deviation is exact for independent noise."""
+        """Return the estimate after ``frame`` (rows, columns), and the deviation of its noise.
+
+        ``deviation``, a number or an array of the shape of the frame, is that of independent noise in it.
+        """
         fresh = _variance(frame, deviation)
         if self._estimate is None:
             self._estimate, self._variance = np.array(frame, dtype=np.float32), fresh
@@ -65,7 +58,7 @@ class SteadyFilter:
         return self._estimate, np.sqrt(self._variance)
 
 
-class MotionFilter:
+class MotionFilter(SteadyFilter):
     """A Kalman filter of each value, whose gain rises where released frames show motion.
 
     Where nothing moves it averages all frames so far, until the newest weighs 1−``beta``. Where the mean
@@ -74,18 +67,15 @@ class MotionFilter:
     """
 
     def __init__(self, beta: float) -> None:
-        self.beta = memory(beta)
-        self._estimate: Single | None = None
-        self._variance: Single = np.zeros(0, dtype=np.float32)
+        super().__init__(beta)
         self._trend: Single = np.zeros(0, dtype=np.float32)
 
     def step(self, frame: Single, deviation: Any) -> tuple[Single, Single]:
-        """See :class:`TemporalFilter`; the deviation takes into account what was seen of motion."""
-        fresh = _variance(frame, deviation)
+        """See :meth:`SteadyFilter.step`; the deviation takes what was seen of motion into account."""
         if self._estimate is None:
-            self._estimate, self._variance = np.array(frame, dtype=np.float32), fresh
-            self._trend = np.zeros_like(self._estimate)
-            return self._estimate, np.sqrt(self._variance)
+            self._trend = np.zeros(frame.shape, dtype=np.float32)
+            return super().step(frame, deviation)
+        fresh = _variance(frame, deviation)
         surprise = frame - self._estimate
         expected = self._variance + fresh
         relative = surprise / np.sqrt(expected)
@@ -101,7 +91,7 @@ class MotionFilter:
         return self._estimate, np.sqrt(self._variance)
 
 
-def temporal_filter(beta: float, follow: str) -> TemporalFilter:
+def temporal_filter(beta: float, follow: str) -> SteadyFilter:
     """Return the filter of memory ``beta`` that follows motion, or nothing."""
     motion = one_of("follow", follow, FOLLOWS) == "motion"
     return MotionFilter(beta) if motion else SteadyFilter(beta)

@@ -16,8 +16,6 @@ follows its scores proves nothing for the people in them.
 coarse form.
 
 Each tile is embedded from its own pixels alone, so that scores of embeddings may stand in a private map.
-
-**Detector**: a learned scorer embeds and scores every tile from its own pixels.
 """
 
 from __future__ import annotations
@@ -31,11 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import numeric, one_of, positive, share, shown
-from sfumato.media.detect.detector import Box, Detector
-from sfumato.media.images.image_mechanism import white
-from sfumato.media.images.sensitivity_map import FACTORS
-from sfumato.media.images.tiles import edges, tile_grid
+from sfumato.mechanisms import numeric, one_of, positive, share, whole
+from sfumato.media.detect import Box, Detector
 
 __all__ = ["Learned", "SensitivityScorer", "tile_embedding"]
 
@@ -54,7 +49,8 @@ def tile_embedding(tiles: NDArray[Any]) -> NDArray[np.float64]:
     """Return embeddings (n, :data:`DIMENSIONS`) of ``tiles`` (n, h, w, c); grey tiles have no colour."""
     from scipy.fft import dctn
 
-    values = tiles[..., :3].astype(np.float64) / white(tiles.dtype)
+    white = 1.0 if tiles.dtype.kind == "f" else float(np.iinfo(tiles.dtype).max)
+    values = tiles[..., :3].astype(np.float64) / white
     colour = values if values.shape[-1] == 3 else np.repeat(values[..., :1], 3, axis=-1)
     luma, blue, red = colour @ _LUMA, colour @ _BLUE, colour @ _RED
     down, across = np.gradient(luma, axis=1), np.gradient(luma, axis=2)
@@ -127,8 +123,8 @@ class SensitivityScorer:
             positive("rate", rate),
             0.0 if caution == 0 else positive("caution", caution),
         )
-        self.epochs, self.batch = _count("epochs", epochs), _count("batch", batch)
-        self.passes, self.seed = _count("passes", passes), seed
+        self.epochs, self.batch = whole("epochs", epochs), whole("batch", batch)
+        self.passes, self.seed = whole("passes", passes), seed
         self._network: Any = None
         self._centre: Array = np.zeros(0)
         self._spread: Array = np.ones(0)
@@ -235,12 +231,6 @@ def _embeddings(value: Any) -> Array:
     return data
 
 
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"`{name}` must be a whole number, 1 or more, not {shown(value)}.", parameter=name)
-    return value
-
-
 class Learned(Detector):
     """``scorer``, trained on embeddings of tiles of about ``tile`` pixels, speaking of ``factor``.
 
@@ -255,12 +245,8 @@ class Learned(Detector):
         tile: int = 64,
         embedding: Callable[[NDArray[Any]], NDArray[np.float64]] = tile_embedding,
     ) -> None:
-        if factor not in FACTORS:
-            raise BadInput(
-                f"`factor` must be one of {', '.join(FACTORS)}, not {factor!r}.", parameter="factor"
-            )
         self.scorer, self.tile, self.embedding = scorer, tile, embedding
-        self.factor = factor
+        self.factor = one_of("factor", factor, ("identity", "location", "behaviour", "preference"))
 
     @property
     def name(self) -> str:
@@ -270,10 +256,11 @@ class Learned(Detector):
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
         """Return one box for each tile of the picture, with its score."""
         array = picture[..., None] if picture.ndim == 2 else picture
-        height, width = array.shape[:2]
-        rows, cols = tile_grid(height, width, self.tile)
         scores = self.tile_scores(array[None], self.tile)[0]
-        down, across = edges(height, rows), edges(width, cols)
+        down, across = (
+            [index * side // parts for index in range(parts + 1)]
+            for side, parts in zip(array.shape[:2], scores.shape, strict=True)
+        )
         return [
             (float(x0), float(y0), float(x1 - x0), float(y1 - y0), float(scores[row, col]))
             for row, (y0, y1) in enumerate(pairwise(down))

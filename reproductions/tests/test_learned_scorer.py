@@ -7,10 +7,13 @@ from sklearn.metrics import roc_auc_score
 
 from people_photos import astronaut, photographs
 from sfumato.errors import BadInput
-from sfumato.media.detect import Learned
-from sfumato.media.detect.learned_scorer import DIMENSIONS, SensitivityScorer, tile_embedding
-from sfumato.media.images.sensitivity_map import annotated_map
-from sfumato.media.images.tiles import tiles_of
+from sfumato.media.images import annotated_map, tiles_of
+from sfumato_reproductions.multimedia_dp.learned_scorer import (
+    DIMENSIONS,
+    Learned,
+    SensitivityScorer,
+    tile_embedding,
+)
 
 torch = pytest.importorskip("torch")
 TILE = 64
