@@ -340,6 +340,8 @@ class _Run(Kind[RoundPayment]):
         self.output, self.name, self.price = target / MANIFEST, target.name, federating.statement()
         self.reproducible = federating.terms.noise_seed is not None
         self.declared = {"terms": federating.terms.to_json(), "engine": engine}
+        # Clients in other processes bind their own answers, unless it is the server that adds the noise.
+        self._binds = federating.terms.central or engine == "rounds"
         self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
         check_apart(federating.source.path, target)
         if self.checkpoint is None or not self.checkpoint.exists:  # otherwise its output may stand
@@ -389,10 +391,8 @@ class _Run(Kind[RoundPayment]):
         while sums.count < (run.resumed or 0):
             packed = sums(never_drawn).tobytes()
         begun = None if packed is None else unpack_state(packed, terms)
-        # Clients in other processes bind their own answers, unless it is the server that adds the noise.
-        binds = terms.central or self.declared["engine"] == "rounds"
         if begun is not None:
-            if binds:
+            if self._binds:
                 pay.bind(begun)
             if begun.stopped is not None or begun.rounds == terms.rounds:
                 return begun
@@ -402,7 +402,7 @@ class _Run(Kind[RoundPayment]):
             packed = pack_state(state)
             sums(lambda randomness: np.frombuffer(packed, np.uint8))
             sums.save(lambda: packed)
-            if binds:
+            if self._binds:
                 pay.bind(state)
 
         made = self._engine(
