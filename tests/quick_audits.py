@@ -6,8 +6,8 @@ Bounds and intervals of an audit hold however little its attackers have learned.
 import pytest
 
 
-@pytest.fixture
-def few_trees(monkeypatch):
+@pytest.fixture(scope="module")
+def few_trees():
     """Classifiers of distinguishing games with a tenth of their trees."""
     from sfumato.audits import distinguishing_game
 
@@ -17,7 +17,9 @@ def few_trees(monkeypatch):
         regression, trees = models(seed)
         return [regression, trees.set_params(max_iter=10)]
 
-    monkeypatch.setattr(distinguishing_game, "_models", small)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distinguishing_game, "_models", small)
+        yield
 
 
 @pytest.fixture(scope="module")
