@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sfumato.audits.canary_game import OneRunAudit as OneRunAudit
     from sfumato.audits.canary_game import one_run_audit as one_run_audit
     from sfumato.audits.distinguishing_game import distinguish as distinguish
-    from sfumato.audits.distinguishing_game import pair_games as pair_games
     from sfumato.audits.embedding_attacks import recover_pairs as recover_pairs
     from sfumato.audits.findings import Audit as Audit
     from sfumato.audits.findings import Finding as Finding
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from sfumato.audits.model_attacks import class_scorer as class_scorer
     from sfumato.audits.model_attacks import cross_fit as cross_fit
     from sfumato.audits.model_attacks import model_differences as model_differences
-    from sfumato.audits.model_attacks import one_run_finding as one_run_finding
-    from sfumato.audits.noise_defects import exact_value_leak as exact_value_leak
     from sfumato.audits.one_run import one_run_bound as one_run_bound
     from sfumato.audits.one_run import one_run_gaussian_bound as one_run_gaussian_bound
     from sfumato.audits.predictions import Predictions as Predictions
@@ -75,7 +72,6 @@ __all__ = [
     "class_scorer",
     "cross_fit",
     "distinguish",
-    "exact_value_leak",
     "gaussian_bound",
     "informed_inverter",
     "lira",
@@ -84,9 +80,7 @@ __all__ = [
     "nearest_of_class",
     "one_run_audit",
     "one_run_bound",
-    "one_run_finding",
     "one_run_gaussian_bound",
-    "pair_games",
     "posterior_mean",
     "recover_pairs",
     "refutable",
@@ -109,7 +103,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "OneRunAudit": "canary_game",
             "one_run_audit": "canary_game",
             "distinguish": "distinguishing_game",
-            "pair_games": "distinguishing_game",
             "recover_pairs": "embedding_attacks",
             "Audit": "findings",
             "Finding": "findings",
@@ -129,8 +122,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "class_scorer": "model_attacks",
             "cross_fit": "model_attacks",
             "model_differences": "model_attacks",
-            "one_run_finding": "model_attacks",
-            "exact_value_leak": "noise_defects",
             "one_run_bound": "one_run",
             "one_run_gaussian_bound": "one_run",
             "Predictions": "predictions",

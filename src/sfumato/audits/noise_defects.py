@@ -53,8 +53,6 @@ from sfumato.audits.record_attacks import corresponding, error_finding, rows_of
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
 
-__all__ = ["exact_value_leak"]
-
 Floats = NDArray[np.float64]
 
 # How often a test for shared noise may raise a false alarm.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.base import as_array as as_array
     from sfumato.mechanisms.base import check_finite as check_finite
     from sfumato.mechanisms.base import check_visible as check_visible
+    from sfumato.mechanisms.base import finite_array as finite_array
     from sfumato.mechanisms.base import held as held
     from sfumato.mechanisms.base import records as records
     from sfumato.mechanisms.box_reports import Duchi as Duchi
@@ -143,6 +144,7 @@ __all__ = [
     "describe_defaults",
     "describe_parameter",
     "epsilon_range",
+    "finite_array",
     "held",
     "keep_threshold",
     "known_neighbours",
@@ -188,6 +190,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "as_array": "base",
             "check_finite": "base",
             "check_visible": "base",
+            "finite_array": "base",
             "held": "base",
             "records": "base",
             "Duchi": "box_reports",

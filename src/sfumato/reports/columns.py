@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from sfumato.privacy import Claim, Comparison, Evidence, Guarantee, Neighbours, Statement, Unit
 from sfumato.reports.page_text import (
@@ -25,6 +24,7 @@ from sfumato.reports.page_text import (
     shortened,
 )
 from sfumato.reports.release_entry import Entry
+from sfumato.reports.utility_section import Verdict
 
 __all__ = ["WEAK_ATTACK"]
 
@@ -197,15 +197,6 @@ def _one(unit: Unit) -> str:
     if unit.size is None:
         return f"any one {unit.name}"
     return "any one pixel" if unit == Unit("pixels", 1) else unit.kind.words.format(plain(unit.size))
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A ``kind`` for the eye, a ``headline`` and a ``sentence``."""
-
-    kind: Literal["alarm", "refuted", "nothing", "vast", "unaudited", "consistent"]
-    headline: str
-    sentence: str
 
 
 def verdict(entry: Entry) -> Verdict:

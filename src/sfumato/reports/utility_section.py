@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -37,10 +37,10 @@ class ClassTable:
 
 
 @dataclass(frozen=True)
-class UtilityVerdict:
-    """A ``kind`` for the eye, a ``headline`` and a ``sentence`` about what a release is still good for."""
+class Verdict:
+    """A ``kind``, by which the style chooses colour and sign, a ``headline`` and a ``sentence``."""
 
-    kind: Literal["unknown", "guessing", "little", "better", "kept"]
+    kind: str
     headline: str
     sentence: str
 
@@ -53,28 +53,28 @@ def measured(utility: Mapping[str, Any], release: str) -> tuple[Measure, ...]:
     return tuple(Measure(str(name), _number(value, name, release)) for name, value in utility.items())
 
 
-def utility_verdict(measures: Sequence[Measure]) -> UtilityVerdict:
+def utility_verdict(measures: Sequence[Measure]) -> Verdict:
     """Return whether a release beats a guess, from the measures that have a margin of chance."""
     judged = [one for one in measures if one.beats_guessing is not None]
     if not judged:
         why = "no measure comes with a guess and a margin" if measures else "that takes the original data"
-        return UtilityVerdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
+        return Verdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
     better = [one for one in judged if one.beats_guessing]
     count = f"{len(better)} of {len(judged)} measures"
     worst = [shortened(one.name, 80) for one in judged if not one.beats_guessing]
     said = f" Not so: {'; '.join(worst[:3])}{' and others' if len(worst) > 3 else ''}." if worst else ""
     if not better:
         sentence = f"None of {len(judged)} measures is better than a guess by more than chance explains."
-        return UtilityVerdict("guessing", "Not better than guessing beyond chance", sentence)
+        return Verdict("guessing", "Not better than guessing beyond chance", sentence)
     if len(better) == len(judged) and min(one.kept or 0.0 for one in judged) >= _NEARLY:
         sentence = (
             f"All of {len(judged)} measures keep {_NEARLY:.0%} or more of what the original has over a guess."
         )
-        return UtilityVerdict("kept", "Nearly as good as the original", sentence)
+        return Verdict("kept", "Nearly as good as the original", sentence)
     sentence = f"{count} are better than a guess by more than chance explains."
     if 2 * len(better) < len(judged):
-        return UtilityVerdict("little", "Little better than guessing", f"{sentence}{said}")
-    return UtilityVerdict("better", "Better than guessing", f"{sentence}{said}")
+        return Verdict("little", "Little better than guessing", f"{sentence}{said}")
+    return Verdict("better", "Better than guessing", f"{sentence}{said}")
 
 
 def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from sfumato.utility.assessment import assess as assess
     from sfumato.utility.distribution import frechet_distance as frechet_distance
     from sfumato.utility.distribution import inception_style_score as inception_style_score
-    from sfumato.utility.frontiers import Choice as Choice
     from sfumato.utility.frontiers import frontier as frontier
     from sfumato.utility.frontiers import knee as knee
     from sfumato.utility.image_measures import flicker as flicker
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.utility.table_utility import assess_table as assess_table
 
 __all__ = [
-    "Choice",
     "Field",
     "Measure",
     "assess",
@@ -50,7 +48,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "assess": "assessment",
             "frechet_distance": "distribution",
             "inception_style_score": "distribution",
-            "Choice": "frontiers",
             "frontier": "frontiers",
             "knee": "frontiers",
             "flicker": "image_measures",

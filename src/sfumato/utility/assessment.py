@@ -213,7 +213,7 @@ def _probes(
     before: NDArray[Any], after: NDArray[Any], groups: NDArray[np.intp], seed: int, *, scored: bool
 ) -> list[Measure]:
     """Run all that needs a classifier, each of the two fitted once; with ``scored`` also that of pictures."""
-    parts = split(groups, seed=seed, test_share=0.2)
+    parts = split(groups, seed=seed)
     learner = fitted(before, groups, parts)
     student = fitted(after, groups, parts)
     own, probe = learner.scored(before), student.scored(after)

@@ -54,7 +54,7 @@ def test_every_number_is_that_of_its_function():
     pictures = assess(DIGITS, NOISY, LABELS, image_shape=(8, 8), seed=5)
     assert pictures["Fréchet distance over pixels"].value == frechet_distance(DIGITS, NOISY)[0]
     assert pictures["Fréchet distance over pixels"].better == "lower"
-    parts = split(LABELS, seed=5, test_share=0.2)
+    parts = split(LABELS, seed=5)
     model = fitted(DIGITS, LABELS, parts).model
     score = pictures["inception-style score over logistic regression on originals"]
     assert score.value == inception_style_score(model.predict_proba(NOISY[parts[1]]))
@@ -188,7 +188,7 @@ def test_progress_and_inputs_left_alone():
     ("released", "labels", "options", "sentence"),
     [
         (NOISY[:-1], LABELS, {}, "original has 600 rows and the release 599"),
-        (np.where(NOISY > 1.9, np.nan, NOISY), LABELS, {}, "of the released array holds NaN"),
+        (np.where(NOISY > 1.9, np.nan, NOISY), LABELS, {}, "of the released array is not a finite number"),
         (NOISY, np.ones(600), {}, "all labels are of one class"),
         (NOISY, LABELS[:-1], {}, "labels have shape"),
         (NOISY, LABELS, {"image_shape": (8, 9)}, r"`image_shape` was \(8, 9\), and records have 64 values"),

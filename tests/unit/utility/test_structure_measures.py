@@ -247,7 +247,7 @@ def test_as_values_for_machines():
         (DIGITS[:50], DIGITS[:50], {"neighbours": []}, "whole numbers of at least 1"),
         (DIGITS[:50], DIGITS[:50], {"neighbours": [0]}, "whole numbers of at least 1"),
         (DIGITS[:50], DIGITS[:50], {"neighbours": [2.5]}, "whole numbers of at least 1"),
-        (DIGITS[:50], DIGITS[:50], {"most_rows": 99}, "draw at least 100 rows"),
+        (DIGITS[:50], DIGITS[:50], {"most_rows": 99}, "`most_rows` must be a whole number, 100 or more"),
     ],
 )
 def test_what_has_no_structure_is_refused(original, released, options, sentence):
