@@ -22,13 +22,24 @@ def few_trees():
         yield
 
 
+@pytest.fixture
+def bounds_only(monkeypatch):
+    """The standard audit without the attacks that bound neither ε nor δ, and so cannot accuse anybody."""
+    from sfumato.audits import Finding, release_audit
+
+    silent = Finding("left out", "bounds nothing", "nothing", 0.0, 0.0)
+    for name in ("exact_value_leak", "informed_inverter", "noise_across_rows", "posterior_mean"):
+        monkeypatch.setattr(release_audit, name, lambda *arguments, **options: silent)
+    monkeypatch.setattr(release_audit, "ridge_reconstruction", lambda *arguments, **options: silent)
+    for name in ("membership_attacks", "nearest_matching"):
+        monkeypatch.setattr(release_audit, name, lambda *arguments, **options: ())
+
+
 @pytest.fixture(scope="module")
-def quick_attackers():
+def quick_classifiers():
     """Networks and forests of attacks on models, in this process: a tenth of the passes and of the trees."""
     import sklearn.ensemble
     import sklearn.neural_network
-
-    from sfumato.audits import shadow_models
 
     network, forest = sklearn.neural_network.MLPClassifier, sklearn.ensemble.RandomForestClassifier
 
@@ -41,6 +52,15 @@ def quick_attackers():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sklearn.neural_network, "MLPClassifier", small_network)
         patch.setattr(sklearn.ensemble, "RandomForestClassifier", small_forest)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_attackers(quick_classifiers):
+    """Small attackers of models, the attack network of shadow models included."""
+    from sfumato.audits import shadow_models
+
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shadow_models, "HIDDEN", (32,))
         patch.setattr(shadow_models, "STEPS", 4)
         yield

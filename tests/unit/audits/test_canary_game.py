@@ -356,7 +356,7 @@ def test_other_neighbours_than_the_guarantees_prove_nothing():
     assert found.findings[0].neighbours == "add/remove"
 
 
-def test_the_whole_audit_of_a_learner():
+def test_the_whole_audit_of_a_learner(quick_classifiers):
     told = []
     found = audit_learner(
         Nearest,
