@@ -225,14 +225,14 @@ class OneRunAudit:
     def sentence(self) -> str:
         """Return a sentence that compares what was measured with what is proven."""
         best = max(self.findings, key=lambda item: item.epsilon_lower or 0.0)
-        told = (
+        shown = (
             f"one run with {self.canaries} canaries shows ε ≥ {format_lower(best.epsilon_lower or 0.0, 3)} "
             f"at δ = {best.delta:g} ({best.attack}, confidence {self.confidence:g})"
         )
         if self.proven.proves_nothing:
-            return f"{told}; nothing is proven."
+            return f"{shown}; nothing is proven."
         proven = Comparison(self.proven, best.evidence()).epsilon
-        against = f"{told}, against a proven ε of {format_upper(proven, 3)}"
+        against = f"{shown}, against a proven ε of {format_upper(proven, 3)}"
         if self.surely_more:
             return f"{against}: the proof, the code or the audit is wrong, beyond a doubt of {self.chance:g}."
         return (

@@ -410,10 +410,10 @@ def _sound_game(made: SoundMechanism) -> _Game:
 def _finding(attack: str, bound: Bound, game: _Game) -> Finding:
     stated = stated_bound(bound, game.proven.unit, game.proven.neighbours)
     numbers = stated["numbers"]
-    asked = int(numbers["record_games"] + numbers["neighbour_games"])
-    right = asked - int(numbers["false_positives"] + numbers["false_negatives"])
+    games = int(numbers["record_games"] + numbers["neighbour_games"])
+    right = games - int(numbers["false_positives"] + numbers["false_negatives"])
     return Finding.of_count(
-        *(attack, _THREAT, "share of guesses right", right, asked, bound.confidence),
+        *(attack, _THREAT, "share of guesses right", right, games, bound.confidence),
         chance=0.5,
         note="; ".join(part for part in (f"drawn anew on {game.pair}", bound.assumption) if part),
         mechanism_only=True,

@@ -276,8 +276,8 @@ def _membership(
 
 def _logarithm(distances: Floats) -> Floats:
     """Return the logarithm of distances, kept finite: a missing one counts as ten times the farthest."""
-    there = distances[np.isfinite(distances)]
-    most = float(there.max()) if there.size and there.max() > 0.0 else 1.0
+    known = distances[np.isfinite(distances)]
+    most = float(known.max()) if known.size and known.max() > 0.0 else 1.0
     return np.asarray(np.log(np.clip(distances, 1e-9 * most, 10.0 * most)))
 
 

@@ -208,20 +208,20 @@ def verdict(entry: Entry) -> Verdict:
         known = ""
         if strongest is not None and strongest.epsilon_lower:
             known = f" What is known is what an attack reached: ε is at least {bound(strongest)}."
-        told = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
+        found = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
     elif not dependable(guarantee):
-        told = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
+        found = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
     elif strongest is None:
         headline = "Proven; the attacks do not bound ε" if entry.evidence else "Proven, not audited"
-        told = Verdict("unaudited", headline, _relation(entry))
+        found = Verdict("unaudited", headline, _relation(entry))
     elif not _tried(entry):
-        told = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
+        found = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
     else:
-        told = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
+        found = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
     if not entry.refuting:
-        return told
+        return found
     said = exceeding(strongest_of(entry.refuting), "claimed")
-    return Verdict("refuted", "The claim is refuted", f"{said[0].upper()}{said[1:]}. {told.sentence}")
+    return Verdict("refuted", "The claim is refuted", f"{said[0].upper()}{said[1:]}. {found.sentence}")
 
 
 def summary(entries: Sequence[Entry]) -> str:

@@ -184,5 +184,5 @@ class Entry:
 
     def _together(self, item: Evidence) -> Evidence:
         """Return ``item`` at the joint confidence of all bounds, because it was chosen among them."""
-        told = item.bounds and item.confidence is not None
-        return replace(item, confidence=1.0 - self.false_alarm_rate) if told else item
+        is_bound = item.bounds and item.confidence is not None
+        return replace(item, confidence=1.0 - self.false_alarm_rate) if is_bound else item
