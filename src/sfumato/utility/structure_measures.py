@@ -61,21 +61,6 @@ class Structure:
     overlap_standard_error: Mapping[int, float] | None = None
     spearman_standard_error: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, without the single rows."""
-        errors = self.overlap_standard_error
-        return {
-            "overlap": {str(k): value for k, value in self.overlap.items()},
-            "chance": {str(k): value for k, value in self.chance.items()},
-            "spearman": self.spearman,
-            "spearman_error": self.spearman_error,
-            "pairs": self.pairs,
-            "rows": len(self.rows),
-            "sampled": self.sampled,
-            "overlap_standard_error": None if errors is None else {str(k): e for k, e in errors.items()},
-            "spearman_standard_error": self.spearman_standard_error,
-        }
-
 
 def structure(
     original: Any,

@@ -110,7 +110,7 @@ def assess_table(
         except BadInput as refusal:
             remarks.append(str(refusal))
     tell("done", 1.0)
-    return Assessment(tuple(measures), tuple(remarks), len(second))
+    return Assessment(tuple(measures), tuple(remarks))
 
 
 def _mean(first: Floats, second: Floats, field: Field) -> Measure:
