@@ -3,36 +3,37 @@
 Bounds and intervals of an audit hold however little its attackers have learned.
 """
 
+import importlib
+
 import pytest
 
 
 @pytest.fixture(scope="module")
 def few_trees():
     """Classifiers of distinguishing games with a tenth of their trees."""
-    from sfumato.audits import distinguishing_game
-
-    models = distinguishing_game._models
+    games = importlib.import_module("sfumato.audits.distinguishing_game")
+    models = games._models
 
     def small(seed):
         regression, trees = models(seed)
         return [regression, trees.set_params(max_iter=10)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinguishing_game, "_models", small)
+        patch.setattr(games, "_models", small)
         yield
 
 
 @pytest.fixture
 def bounds_only(monkeypatch):
     """The standard audit without the attacks that bound neither ε nor δ, and so cannot accuse anybody."""
-    from sfumato.audits import Finding, release_audit
+    from sfumato.audits import Finding
 
-    silent = Finding("left out", "bounds nothing", "nothing", 0.0, 0.0)
+    room, silent = "sfumato.audits.release_audit", Finding("left out", "bounds nothing", "nothing", 0.0, 0.0)
     for name in ("exact_value_leak", "informed_inverter", "noise_across_rows", "posterior_mean"):
-        monkeypatch.setattr(release_audit, name, lambda *arguments, **options: silent)
-    monkeypatch.setattr(release_audit, "ridge_reconstruction", lambda *arguments, **options: silent)
+        monkeypatch.setattr(f"{room}.{name}", lambda *arguments, **options: silent)
+    monkeypatch.setattr(f"{room}.ridge_reconstruction", lambda *arguments, **options: silent)
     for name in ("membership_attacks", "nearest_matching"):
-        monkeypatch.setattr(release_audit, name, lambda *arguments, **options: ())
+        monkeypatch.setattr(f"{room}.{name}", lambda *arguments, **options: ())
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,7 @@ def quick_classifiers():
 @pytest.fixture(scope="module")
 def quick_attackers(quick_classifiers):
     """Small attackers of models, the attack network of shadow models included."""
-    from sfumato.audits import shadow_models
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shadow_models, "HIDDEN", (32,))
-        patch.setattr(shadow_models, "STEPS", 4)
+        patch.setattr("sfumato.audits.shadow_models.HIDDEN", (32,))
+        patch.setattr("sfumato.audits.shadow_models.STEPS", 4)
         yield
