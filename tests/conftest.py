@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from command_fixtures import home  # noqa: F401
-from quick_audits import few_trees, quick_attackers  # noqa: F401
+from quick_audits import bounds_only, few_trees, quick_attackers, quick_classifiers  # noqa: F401
 
 # A test run says the same twice: what decides over a change draws the same examples on every machine.
 # `make explore` draws fresh ones, to find what nobody thought of.

@@ -3,30 +3,44 @@
 Bounds and intervals of an audit hold however little its attackers have learned.
 """
 
+import importlib
+
 import pytest
 
 
-@pytest.fixture
-def few_trees(monkeypatch):
+@pytest.fixture(scope="module")
+def few_trees():
     """Classifiers of distinguishing games with a tenth of their trees."""
-    from sfumato.audits import distinguishing_game
-
-    models = distinguishing_game._models
+    games = importlib.import_module("sfumato.audits.distinguishing_game")
+    models = games._models
 
     def small(seed):
         regression, trees = models(seed)
         return [regression, trees.set_params(max_iter=10)]
 
-    monkeypatch.setattr(distinguishing_game, "_models", small)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(games, "_models", small)
+        yield
+
+
+@pytest.fixture
+def bounds_only(monkeypatch):
+    """The standard audit without the attacks that bound neither ε nor δ, and so cannot accuse anybody."""
+    from sfumato.audits import Finding
+
+    room, silent = "sfumato.audits.release_audit", Finding("left out", "bounds nothing", "nothing", 0.0, 0.0)
+    for name in ("exact_value_leak", "informed_inverter", "noise_across_rows", "posterior_mean"):
+        monkeypatch.setattr(f"{room}.{name}", lambda *arguments, **options: silent)
+    monkeypatch.setattr(f"{room}.ridge_reconstruction", lambda *arguments, **options: silent)
+    for name in ("membership_attacks", "nearest_matching"):
+        monkeypatch.setattr(f"{room}.{name}", lambda *arguments, **options: ())
 
 
 @pytest.fixture(scope="module")
-def quick_attackers():
+def quick_classifiers():
     """Networks and forests of attacks on models, in this process: a tenth of the passes and of the trees."""
     import sklearn.ensemble
     import sklearn.neural_network
-
-    from sfumato.audits import shadow_models
 
     network, forest = sklearn.neural_network.MLPClassifier, sklearn.ensemble.RandomForestClassifier
 
@@ -39,6 +53,13 @@ def quick_attackers():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sklearn.neural_network, "MLPClassifier", small_network)
         patch.setattr(sklearn.ensemble, "RandomForestClassifier", small_forest)
-        patch.setattr(shadow_models, "HIDDEN", (32,))
-        patch.setattr(shadow_models, "STEPS", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_attackers(quick_classifiers):
+    """Small attackers of models, the attack network of shadow models included."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.audits.shadow_models.HIDDEN", (32,))
+        patch.setattr("sfumato.audits.shadow_models.STEPS", 4)
         yield

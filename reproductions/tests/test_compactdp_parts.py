@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
-from sfumato.audits import Predictions
+from sfumato.audits import Predictions, one_run_bound
 from sfumato.errors import BadInput
 from sfumato_reproductions.datasets import load, load_parts
 from sfumato_reproductions.memory import Memory
@@ -360,3 +360,58 @@ def test_conversions_stand_in_the_tables_with_what_their_intervals_leave_open() 
         assert cell == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]".replace("-", "−")
     assert cells[3] == "1.000 [0.000, 2.000]"
     assert heuristic((made,), None, ((0.5, 1.0), (0.5, 2.0)))[3] == "–"
+
+
+def coin_world(epsilon, seed, count=2000):
+    """Answers that give each record's coin away with exactly ``epsilon``, by randomised response."""
+    rng = np.random.default_rng(seed)
+    coins = rng.random(count) < 0.5
+    told = coins ^ (rng.random(count) > np.exp(epsilon) / (1 + np.exp(epsilon)))
+    sure = np.where(told, 0.9, 0.6) + rng.uniform(0, 0.05, count)
+    answers = Predictions(np.column_stack([sure, 1 - sure]), np.zeros(count, dtype=int))
+    return answers.rows(coins), answers.rows(~coins)
+
+
+def bound_at_zero(members, nonmembers):
+    """A lower bound on ε at δ = 0 with a confidence of 0.99."""
+    game = OneRun.played(members, nonmembers)
+    return one_run_bound(game.correct, game.guesses, game.canaries, delta=0.0).epsilon
+
+
+def test_one_run_with_fair_coins_bounds_epsilon():
+    """A mechanism of ε = 2 exactly: the bound exceeds 2 in at most 1% of 200 runs (false-alarm rate 1e-6)."""
+    bounds = [bound_at_zero(*coin_world(2.0, seed)) for seed in range(200)]
+    assert np.sum(np.array(bounds) > 2.0) <= binom.isf(1e-6, 200, 0.01)
+    assert np.median(bounds) > 1.0
+    assert 1.0 < OneRun.played(*coin_world(4.0, 0, 600)).bound() < 4.0
+    silent = [bound_at_zero(*coin_world(0.0, seed)) for seed in range(200)]
+    assert np.sum(np.array(silent) > 0.0) <= binom.isf(1e-6, 200, 0.01)
+
+
+def test_only_the_order_of_the_logits_matters():
+    """A model that is unsure or wrong about all canaries gives away as much as one that is sure."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(0, 1, 400), np.zeros(200, dtype=int)
+    logits[:200] += 1.0
+    found = [
+        OneRun.played(
+            *(
+                Predictions.from_logits(np.column_stack([half + shift, np.zeros(200)]), labels)
+                for half in (logits[:200], logits[200:])
+            )
+        )
+        for shift in (0.0, -8.0, 8.0)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert found[0].correct > 0.6 * found[0].guesses
+
+
+def test_equal_answers_give_nothing_away_whatever_their_order():
+    """All scores tied: the guesses must not follow the order in which the groups are given.
+
+    Guesses are fair coins then, and a share beyond 0.5 ± 0.2 has probability below 1e-6 in 175 of them.
+    """
+    answers = Predictions(np.tile([0.6, 0.4], (2000, 1)), np.zeros(2000, dtype=int))
+    found = OneRun.played(answers.rows(np.arange(1000)), answers.rows(np.arange(1000, 2000)))
+    assert abs(found.correct / found.guesses - 0.5) < 0.2
+    assert found.bound() == 0.0

@@ -15,6 +15,7 @@ from sfumato.audits import Finding
 from sfumato.ledger import Ledger
 from sfumato.privacy import Evidence
 from sfumato.reports import Budget, Entry, Frontier, Pictures, Point, write_report
+from sfumato.utility import Measure
 
 REPORTS = ["good", "nothing", "alarm", "three", "hostile"]
 
@@ -32,9 +33,8 @@ def reports(tmp_path_factory):
     )
     embedded = sf.ReverseManifold(alpha=1.0).release(X)
     pairing = (Evidence("pairing attack", 6.1, 1e-5, 0.99, "every pair was found", "record", "replace"),)
-    nothing = Entry(
-        "Embedded", replace(embedded.statement, measured=pairing), found(0.95, None), {"accuracy": 0.9}
-    )
+    measures = (Measure("accuracy", 0.9),)
+    nothing = Entry("Embedded", replace(embedded.statement, measured=pairing), found(0.95, None), measures)
     paper = sf.TrustAdaptive(distrust=0.0, epsilon=(15.0, 80.0), delta=1e-6, clip=4.0, calibration="paper")
     alarm = replace(good, findings=found(0.8, 5.0), pictures=None)
     write_report(
@@ -76,7 +76,7 @@ def entry(name, mechanism, X, y):
         name,
         release.statement,
         found(0.6, 0.4),
-        {"accuracy": 0.6, "SSIM": None},
+        (Measure("accuracy", 0.6), Measure("SSIM", None)),
         shown,
         overlap,
         release.provenance,

@@ -3,7 +3,6 @@ from .auditor_check import self_test as self_test
 from .canary_game import OneRunAudit as OneRunAudit
 from .canary_game import one_run_audit as one_run_audit
 from .distinguishing_game import distinguish as distinguish
-from .distinguishing_game import pair_games as pair_games
 from .embedding_attacks import recover_pairs as recover_pairs
 from .findings import Audit as Audit
 from .findings import Finding as Finding
@@ -23,8 +22,6 @@ from .model_attacks import audit_model as audit_model
 from .model_attacks import class_scorer as class_scorer
 from .model_attacks import cross_fit as cross_fit
 from .model_attacks import model_differences as model_differences
-from .model_attacks import one_run_finding as one_run_finding
-from .noise_defects import exact_value_leak as exact_value_leak
 from .one_run import one_run_bound as one_run_bound
 from .one_run import one_run_gaussian_bound as one_run_gaussian_bound
 from .predictions import Predictions as Predictions

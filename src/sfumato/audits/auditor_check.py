@@ -1,13 +1,9 @@
 """Self-test of the audit: it must catch every broken mechanism of a zoo and pass the sound ones.
 
-The bounds of an audit are only as good as the games behind them. This plays them where the answer is known:
-with mechanisms that break their promise, each by a mistake that people make, and with sound ones, which are
-this package's own (:mod:`~sfumato.audits.zoo`). It runs on the machine and with the build that will audit
-real releases.
-
-**Whole releases.** What an audit does around its games can be wrong too: it may learn from the rows that it
-tests, or hold a game on one unit against a promise about another. So the standard audit itself is tried, on a
-release that breaks its promise and on one that keeps it.
+It plays the games of an audit where the answer is known: with mechanisms that break their promise, each by a
+mistake that people make, and with sound ones, which are this package's own (:mod:`~sfumato.audits.zoo`). It
+runs on the machine and with the build that will audit real releases. The standard audit itself is tried too,
+on a release that breaks its promise and on one that keeps it.
 
 **Randomness.** Without a seed, all noise comes from the operating system, as in a real release. A sound
 audit then fails the test by chance in fewer than 1 run in 10,000: more alarms than are allowed have a chance
@@ -28,13 +24,13 @@ import numpy as np
 from scipy import special
 
 from sfumato.audits.distinguishing_game import classifier_scores
-from sfumato.audits.lower_bounds import Bound, gaussian_bound, threshold_bound
+from sfumato.audits.lower_bounds import Bound, check_confidence, gaussian_bound, threshold_bound
 from sfumato.audits.release_audit import audit
 from sfumato.audits.zoo.noise_specimens import noise_specimens
 from sfumato.audits.zoo.output_specimens import output_specimens
 from sfumato.audits.zoo.suspect import Array, Specimen, Suspect, equality_scores, randomness
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Gaussian, Release, TensorLDP
+from sfumato.mechanisms import Gaussian, Release, TensorLDP, whole
 from sfumato.mechanisms.transforms import ReverseManifold
 from sfumato.privacy import Unit, format_lower, format_table, wrap_text
 
@@ -407,15 +403,9 @@ def self_test(
     probability. ``report`` is told the stage and the share of it that is done. ``seed`` makes the run
     repeatable (see above).
     """
-    for name, value, least in (("games", games, 1000), ("repetitions", repetitions, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BadInput(
-                f"`{name}` was {value!r}: it must be a whole number, {least} or more.", parameter=name
-            )
-    if isinstance(confidence, bool) or not 0.5 <= confidence < 1.0:
-        raise BadInput(
-            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
-        )
+    whole("games", games, smallest=1000)
+    whole("repetitions", repetitions)
+    check_confidence(confidence)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise BadInput(
             f"`seed` was {seed!r}: it must be a whole number, or None for fresh noise.", parameter="seed"

@@ -1,7 +1,7 @@
 """A lower bound on the ε of a learner from one training run with canaries that fair coins chose.
 
-**The games.** Each canary has a fair coin of its own, drawn without a look at anything. What turning it does
-must be what the guarantee's neighbours describe:
+**The games.** Each canary has a fair coin of its own, drawn independently of everything else. What turning it
+does must be what the guarantee's neighbours describe:
 
 - ``add/remove``: the coin says whether the canary is among the records.
 - ``zero-out``: the coin says whether the canary is there or a null record, the number of records staying what
@@ -11,27 +11,21 @@ must be what the guarantee's neighbours describe:
 - ``replace``: the coin says which of two records is there.
 
 The bounds rest on the coins alone, whatever the records and the canaries are. A bound near 0 is no proof of
-privacy: the attack may be weak.
+privacy: the attack may be weak. Any object with ``fit(X, y)`` and ``predict_proba(X)`` is a learner here.
 
-**Learners.** Any object with ``fit(X, y)`` and ``predict_proba(X)`` is a learner here, so that audits need
-none of the libraries that learners are made with.
-
-**Canaries** are records that are added to the training set so that what the model remembers of them can be
-measured. They are made by public rules. They should be hard: nothing else in the data may pull the model the
-way a canary does, so that whatever it answers about one is due to the canary alone.
+**Canaries** are records that are added to the training set, made by public rules, so that what the model
+remembers of them can be measured. Nothing else in the data should pull the model the way a canary does.
 
 - ``directions``: random directions of the feature space with random labels.
-- ``axes``: each canary has a feature of its own, which is 0 in all other records; the features get one more
-  column for each. Nothing but noise hides such a canary, so this is the strongest kind; it audits a learner
-  at that many more features than it will have.
+- ``axes``: each canary has a feature of its own, which is 0 in all other records. Nothing but noise hides
+  such a canary, so this is the strongest kind; it audits a learner at that many more features.
 - ``mislabelled``: records drawn from the data, each with one of the wrong labels.
 
-For a game in which a coin chooses between two records, the second is the opposite direction with the same
-label, or the same record with another wrong label.
+Where a coin chooses between two records, the second is the opposite direction with the same label, or the
+same record with another wrong label.
 
-**Scores.** One number for each coin, higher if it is 1. Two readers: one sees the probability that the model
-gives to the label of a canary, the other the weights of a linear model. Neither sees the coins; both know all
-canaries.
+**Scores.** One number for each coin, higher if it is 1: from the probability that the model gives to the
+label of a canary, or from the weights of a linear model.
 """
 
 from __future__ import annotations
@@ -50,7 +44,7 @@ from sfumato.audits.lower_bounds import check_delta, check_scores, failure_chanc
 from sfumato.audits.one_run import gaussian_mu, guess_bound, impossible
 from sfumato.audits.predictions import Predictions, numbers
 from sfumato.errors import BadInput, Forewarning
-from sfumato.mechanisms import as_array
+from sfumato.mechanisms import as_array, whole
 from sfumato.privacy import DELTA, RECORD, Comparison, Guarantee, Neighbours, format_lower, format_upper
 
 __all__ = ["OneRunAudit", "one_run_audit"]
@@ -75,11 +69,8 @@ def answers_of(learner: Any, features: Floats, labels: Labels) -> Predictions:
 def checked_records(X: Any, y: Any) -> tuple[Floats, Labels, int]:
     """Return finite features (n, d), whole labels from 0 (n,), and the number of classes; else raise."""
     features, labels = numbers(X, "features"), as_array(y, "labels")
-    if features.ndim != 2 or not features.size:
+    if features.ndim != 2:
         raise BadInput(f"features of shape {features.shape} were given: (n, d) are needed.")
-    finite = np.isfinite(features).all(axis=1)
-    if not finite.all():
-        raise BadInput(f"the features of record {int(np.argmin(finite))} are not all finite.")
     if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
         raise BadInput(
             f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for each "
@@ -234,14 +225,14 @@ class OneRunAudit:
     def sentence(self) -> str:
         """Return a sentence that compares what was measured with what is proven."""
         best = max(self.findings, key=lambda item: item.epsilon_lower or 0.0)
-        told = (
+        shown = (
             f"one run with {self.canaries} canaries shows ε ≥ {format_lower(best.epsilon_lower or 0.0, 3)} "
             f"at δ = {best.delta:g} ({best.attack}, confidence {self.confidence:g})"
         )
         if self.proven.proves_nothing:
-            return f"{told}; nothing is proven."
+            return f"{shown}; nothing is proven."
         proven = Comparison(self.proven, best.evidence()).epsilon
-        against = f"{told}, against a proven ε of {format_upper(proven, 3)}"
+        against = f"{shown}, against a proven ε of {format_upper(proven, 3)}"
         if self.surely_more:
             return f"{against}: the proof, the code or the audit is wrong, beyond a doubt of {self.chance:g}."
         return (
@@ -291,11 +282,7 @@ def one_run_audit(
     must be unknown to the learner.
     """
     features, labels, classes = checked_records(X, y)
-    if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < _FEWEST:
-        raise BadInput(
-            f"`canaries` was {canaries!r}: {_FEWEST} coins are the fewest that bound anything.",
-            parameter="canaries",
-        )
+    whole("canaries", canaries, smallest=_FEWEST)
     delta, tell = check_delta(delta), report or (lambda stage, share: None)
     learner = make()
     classes = max(classes, getattr(learner, "classes", None) or 0)

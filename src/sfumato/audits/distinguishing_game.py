@@ -1,13 +1,9 @@
 """Distinguishing games with a mechanism: play, score, and bound ε from below.
 
 A game is one release, of a record or of its neighbour, and an attacker who says which it was. Any score of
-the release gives a valid bound, a poor one a small bound: the log-likelihood ratio where densities are known,
-a classifier where they are not.
-
-**Scores.** The best score is the log-likelihood ratio of the release under the neighbour and under the
-record: by Neyman & Pearson no test between two records does better than one that thresholds it. It needs the
-density of the mechanism, which is public with its parameters. If no density is known, a classifier that
-learned from other games scores the release.
+the release gives a valid bound. The best one is the log-likelihood ratio of the release under the neighbour
+and under the record (Neyman & Pearson), which needs the density of the mechanism, public with its parameters.
+If no density is known, a classifier that learned from other games scores the release.
 
 **The pair game** gives a lower bound on ε from one existing release that was made row by row.
 
@@ -19,12 +15,12 @@ from below.
 **Why the game is valid.** Let the mechanism M make released rows each from its own record by one rule, with
 randomness that does not depend on where a row stands: any choice of rows out of M(x₁, …, x_n), in any order,
 is then distributed as M of the chosen records in that order. Let c be the coins and D_c the table whose k-th
-record is the first of pair k where c_k = 1 and the second where c_k = 0; pairs and coins are chosen without a
-look at the release. Since pairs are disjoint, the rows that are shown are such a choice, and they are
-distributed as M(D_c). Turning one coin over replaces one record of D_c. So if M is (ε, δ)-DP for one record
-under ``replace``, the map from coins to shown rows is (ε, δ)-DP in each coin, and so are the guesses, which
-are computed from it. The coins are fair and independent: this is the game of
-:mod:`~sfumato.audits.one_run`, with one canary a pair. ∎
+record is the first of pair k where c_k = 1 and the second where c_k = 0; pairs and coins do not depend on the
+release. Since pairs are disjoint, the rows that are shown are such a choice, and they are distributed as
+M(D_c). Turning one coin over replaces one record of D_c. So if M is (ε, δ)-DP for one record under
+``replace``, the map from coins to shown rows is (ε, δ)-DP in each coin, and so are the guesses, which are
+computed from it. The coins are fair and independent: this is the game of :mod:`~sfumato.audits.one_run`, with
+one canary a pair. ∎
 
 For Gaussian noise there are two sharper bounds that rest on its trade-off curve. One plays the same game
 against such curves. The other shows both rows of each pair, one as a release of the record and one as a
@@ -61,12 +57,14 @@ from sfumato.mechanisms import (
     Mechanism,
     RandomisedResponse,
     TrustAdaptive,
+    finite_array,
     known_neighbours,
+    whole,
 )
 from sfumato.noise import grid_step
 from sfumato.privacy import Neighbours, gaussian_epsilon
 
-__all__ = ["distinguish", "pair_games"]
+__all__ = ["distinguish"]
 
 Array = NDArray[np.float64]
 
@@ -164,20 +162,14 @@ def clipped(mechanism: Gaussian | Laplace | TrustAdaptive, row: Array) -> Array:
 
 def check_pair(record: ArrayLike, neighbour: ArrayLike) -> tuple[Array, Array]:
     """Return both as rows (d,) of equally many finite numbers, or raise."""
-    pair = []
-    for values, name in ((record, "record"), (neighbour, "neighbour")):
-        try:
-            row = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(f"the {name} is no row of numbers.") from None
-        if row.ndim != 1 or row.size == 0 or not np.isfinite(row).all():
-            raise BadInput(
-                f"the {name} of shape {row.shape} is no record: one row of finite numbers is needed."
-            )
-        pair.append(row)
-    if pair[0].size != pair[1].size:
-        raise BadInput(f"the record has {pair[0].size} columns and the neighbour {pair[1].size}.")
-    return pair[0], pair[1]
+    one = finite_array(record, "the record").astype(np.float64)
+    other = finite_array(neighbour, "the neighbour").astype(np.float64)
+    if one.ndim != 1 or one.shape != other.shape:
+        raise BadInput(
+            f"the record has shape {one.shape} and the neighbour {other.shape}: two rows of equally many "
+            "numbers are needed."
+        )
+    return one, other
 
 
 def check_equal_rows(mechanism: Mechanism) -> None:
@@ -328,8 +320,7 @@ def distinguish(
             f"`method` was {method!r}: it must be 'likelihood', 'classifier' or 'gaussian'.",
             parameter="method",
         )
-    if isinstance(games, bool) or not isinstance(games, int) or games < 16:
-        raise BadInput(f"`games` was {games!r}: it must be a whole number, 16 or more.", parameter="games")
+    whole("games", games, smallest=16)
     if (record is None) != (neighbour is None):
         raise BadInput("one of record and neighbour is missing: give both, or neither for the worst pair.")
     if record is None or neighbour is None:

@@ -19,14 +19,15 @@ columns undo.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.record_attacks import View, rows_of
+from sfumato.audits.record_attacks import rows_of
 from sfumato.errors import BadInput
 
 __all__ = ["recover_pairs"]
@@ -207,7 +208,7 @@ class SeenThrough:
     ``tested`` are the rows that the view was not learned from: those it may be tested on, in their order.
     """
 
-    view: View
+    view: Callable[[NDArray[Any]], Floats]
     finding: Finding
     certain: bool
     tested: NDArray[np.intp]

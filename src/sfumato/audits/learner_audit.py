@@ -1,24 +1,20 @@
 """The audit of a learner: attacks on one trained model, by class and by shadow models.
 
-One model is trained on four fifths of the records, the rest being held out. It is attacked by its answers
-(:mod:`~sfumato.audits.model_attacks`) and by its contents (:mod:`~sfumato.audits.memorised_records`); with
-shadow models, fits of the same learner on random halves, also by LiRA, RMIA and an attack network. Of these
-only the search for stored records says something about ε; canaries do
+One model is trained on four fifths of the records and attacked by its answers
+(:mod:`~sfumato.audits.model_attacks`) and by its contents (:mod:`~sfumato.audits.memorised_records`). Only
+the search for stored records says something about ε; canaries do too
 (:func:`~sfumato.audits.canary_game.one_run_audit`).
 
-**Held-out records.** CompactDP (section 4.1) trains on 80% of the training records and takes the other 20% as
-non-members. Nobody looks at a record to decide where it goes, so an attack that tells the two parts apart has
-found the model's memory and not a difference between two distributions.
+**Held-out records.** CompactDP (section 4.1) takes the other 20% of the records as non-members. The split
+does not depend on the records, so an attack that separates the two parts has found the model's memory.
 
-**Shadow models.** Every record is inside half of the shadow models and outside the others, by coins that do
-not depend on the attacked model. LiRA and RMIA (both online) judge each record by what models with it and
-without it answer; the attack network learns from all shadow models together what answers about members look
-like. RMIA compares with records that the attacked model has not seen: half of those held out, which it does
-not attack.
+**Shadow models** are fits of the same learner on random halves. Every record is inside half of them, by coins
+that do not depend on the attacked model. LiRA and RMIA (both online) judge each record by what models with it
+and without it answer; the attack network learns from all shadow models together. RMIA compares with half of
+the held-out records, which it does not attack.
 
-**Leakage by class** is measured by membership attacks on one class at a time. Classes differ: a class whose
-records lie far apart is remembered record by record while others are not, and an average over all classes
-hides it. Members and non-members must come from one distribution, as everywhere.
+**Leakage by class** is measured by membership attacks on one class at a time: an average over all classes
+hides a class whose records lie far apart and are remembered one by one.
 
 **Conversions.** Two conversions of CompactDP turn the strongest attack into an "empirical ε". They are
 labelled *heuristic*: none of the numbers bounds ε in either direction.
@@ -233,41 +229,23 @@ class ClassLeakage:
     finding: Finding | None
     note: str
 
-    @property
-    def auc(self) -> float | None:
-        """Return the AUC of the attack within the class."""
-        return None if self.finding is None else self.finding.value
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Return the interval of the AUC, at the confidence of the finding."""
-        return None if self.finding is None else self.finding.interval
-
-    @property
-    def tpr(self) -> float | None:
-        """Return the true positive rate at a false positive rate of 0.1%."""
-        return self._number("tpr_at_0.1%_fpr")
-
-    @property
-    def leakage(self) -> float | None:
-        """Return the leakage score, (AUC − 0.5)/0.5; below 0 if the attack does worse than a guess."""
-        return self._number("privacy_risk")
-
-    def _number(self, name: str) -> float | None:
-        return None if self.finding is None else self.finding.numbers[name]
-
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; null if the class has too few records."""
+        """Return JSON values; null if the class has too few records.
+
+        The leakage score is (AUC − 0.5)/0.5: below 0 if the attack does worse than a guess.
+        """
+        found: dict[str, Any] = {} if self.finding is None else self.finding.to_dict()
+        numbers = found.get("numbers", {})
         return {
             "class": self.label,
             "members": self.members,
             "nonmembers": self.nonmembers,
-            "auc": self.auc,
-            "interval": None if self.interval is None else list(self.interval),
-            "confidence": None if self.finding is None else self.finding.confidence,
-            "tpr_at_0.1%_fpr": self.tpr,
-            "advantage": self._number("advantage"),
-            "leakage": self.leakage,
+            "auc": found.get("value"),
+            "interval": found.get("interval"),
+            "confidence": found.get("confidence"),
+            "tpr_at_0.1%_fpr": numbers.get("tpr_at_0.1%_fpr"),
+            "advantage": numbers.get("advantage"),
+            "leakage": numbers.get("privacy_risk"),
             "note": self.note,
         }
 

@@ -66,7 +66,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,8 +149,7 @@ def chernoff_upper(count: int, total: int, chance: float) -> float:
     low, high = share, 1.0
     while high - low > 1e-12 * high:
         middle = 0.5 * (low + high)
-        away = special.rel_entr(share, middle) + special.rel_entr(1.0 - share, 1.0 - middle)
-        low, high = (middle, high) if away <= most else (low, middle)
+        low, high = (middle, high) if _divergence(share, middle) <= most else (low, middle)
     return high
 
 
@@ -163,6 +161,14 @@ def failure_chance(confidence: float) -> float:
             parameter="confidence",
         )
     return 1.0 - float(confidence)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise for the confidence of a whole audit that is below 0.5 or not below 1."""
+    if isinstance(confidence, bool) or not 0.5 <= confidence < 1.0:
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
+        )
 
 
 def _upper(count: int, total: int, levels: Array) -> Array:
@@ -348,15 +354,6 @@ def _mu(alpha: Array, beta: Array) -> Array:
     return np.asarray(-special.ndtri(alpha) - special.ndtri(beta))
 
 
-class _Count(NamedTuple):
-    """A bound on ε, the count it is reached at, and the bounds on both errors there."""
-
-    epsilon: float
-    least: int
-    alpha: float
-    beta: float
-
-
 def component_bound(first: Array, second: Array, *, delta: float, confidence: float = 0.99) -> Bound:
     """Bound ε at ``delta`` from below by scores (games, components) of a record and of its neighbour.
 
@@ -366,18 +363,18 @@ def component_bound(first: Array, second: Array, *, delta: float, confidence: fl
     delta, chance = check_delta(delta), failure_chance(confidence)
     cuts = [min(max(round(0.1 * len(world)), 1), len(world) - 1) for world in (first, second)]
     trial, worlds = (first[: cuts[0]], second[: cuts[1]]), (first[cuts[0] :], second[cuts[1] :])
-    event = max(_EVENTS, key=lambda event: _best(*_happened(*trial, *event), delta, chance).epsilon)
+    event = max(_EVENTS, key=lambda event: _best(*_happened(*trial, *event), delta, chance)[0])
     one, other = _happened(*worlds, *event)
-    best = _best(one, other, delta, chance)
-    false_positives = int(np.count_nonzero(one.sum(axis=1) >= best.least))
-    false_negatives = int(np.count_nonzero(other.sum(axis=1) < best.least))
+    epsilon, least, alpha, beta = _best(one, other, delta, chance)
+    false_positives = int(np.count_nonzero(one.sum(axis=1) >= least))
+    false_negatives = int(np.count_nonzero(other.sum(axis=1) < least))
     errors = ((false_positives, len(one)), (false_negatives, len(other)))
     return Bound(
-        epsilon=max(best.epsilon, 0.0),
+        epsilon=max(epsilon, 0.0),
         delta=delta,
         confidence=float(confidence),
         method="number of components that speak for the neighbour, by Hoeffding's inequality",
-        numbers=game_numbers(best.least, errors, best.alpha, best.beta),
+        numbers=game_numbers(least, errors, alpha, beta),
     )
 
 
@@ -389,8 +386,10 @@ def _happened(
     return seen if side > 0.0 else (seen[1], seen[0])
 
 
-def _best(one: NDArray[np.bool_], other: NDArray[np.bool_], delta: float, chance: float) -> _Count:
-    """The largest ε over all k."""
+def _best(
+    one: NDArray[np.bool_], other: NDArray[np.bool_], delta: float, chance: float
+) -> tuple[float, int, float, float]:
+    """Return the largest ε over all k, the k it is reached at, and the bounds on both errors there."""
     size, half = one.shape[1], chance / 2.0
     high = chernoff_upper(int(one.sum()), one.size, half)
     low = 1.0 - chernoff_upper(int(other.size - other.sum()), other.size, half)
@@ -401,9 +400,11 @@ def _best(one: NDArray[np.bool_], other: NDArray[np.bool_], delta: float, chance
     left = np.where(valid, 1.0 - delta - beta, 0.0)
     epsilons = np.where(left > 0.0, np.log(np.where(left > 0.0, left, 1.0)) - log_alpha, -math.inf)
     at = int(np.argmax(epsilons))
-    return _Count(float(epsilons[at]), int(counts[at]), float(np.exp(log_alpha[at])), float(beta[at]))
+    return float(epsilons[at]), int(counts[at]), float(np.exp(log_alpha[at])), float(beta[at])
 
 
-def _divergence(share: Array, chance: float) -> Array:
+def _divergence(share: ArrayLike, chance: float) -> Array:
     """KL(share ‖ chance) of two coins."""
-    return np.asarray(special.rel_entr(share, chance) + special.rel_entr(1.0 - share, 1.0 - chance))
+    return np.asarray(
+        special.rel_entr(share, chance) + special.rel_entr(np.subtract(1.0, share), 1.0 - chance)
+    )

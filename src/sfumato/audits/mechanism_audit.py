@@ -1,9 +1,9 @@
 """Audits of a mechanism on its worst pair of neighbours, drawn anew from a statement's parameters.
 
-What an attack achieves on real rows says how much *this* release gave away; real rows are rarely the worst
-ones. Here the mechanism that a statement names is made again from its public parameters and releases the two
-neighbouring records that are hardest to keep apart, many times. Nothing of the original data and nothing of
-the release is needed, so what is found may travel with the release.
+Attacks on real rows say how much *this* release gave away; real rows are rarely the worst ones. Here the
+mechanism that a statement names is made again from its public parameters and releases the two neighbouring
+records that are hardest to keep apart, many times. Neither the original data nor the release is needed, so
+what is found may travel with the release.
 
 **Validity.** Every game is one release of a record or of its neighbour with fresh noise; the bounds are those
 of :mod:`~sfumato.audits.lower_bounds`, without assumptions and, if the proven column says Gaussian noise
@@ -11,8 +11,8 @@ alone, also under the assumption of a Gaussian pair, which they state. Any pair 
 gives a valid bound. The confidence is divided among the bounds.
 
 **Tensors.** Where one component is the unit of the headline, whole tensors that differ in every component are
-played too, since that is what is claimed of them. Their components are noised independently, by coins and
-noise of their own, so that :func:`~sfumato.audits.lower_bounds.component_bound` bounds ε as well.
+played too. Their components are noised independently, so that
+:func:`~sfumato.audits.lower_bounds.component_bound` bounds ε as well.
 
 **Edge cases.** Where the promise does not depend on the number of columns, or on the size of a picture beyond
 its unit, the game is played on the smallest input that holds one unit. A mechanism whose parameters are not
@@ -410,10 +410,10 @@ def _sound_game(made: SoundMechanism) -> _Game:
 def _finding(attack: str, bound: Bound, game: _Game) -> Finding:
     stated = stated_bound(bound, game.proven.unit, game.proven.neighbours)
     numbers = stated["numbers"]
-    asked = int(numbers["record_games"] + numbers["neighbour_games"])
-    right = asked - int(numbers["false_positives"] + numbers["false_negatives"])
+    games = int(numbers["record_games"] + numbers["neighbour_games"])
+    right = games - int(numbers["false_positives"] + numbers["false_negatives"])
     return Finding.of_count(
-        *(attack, _THREAT, "share of guesses right", right, asked, bound.confidence),
+        *(attack, _THREAT, "share of guesses right", right, games, bound.confidence),
         chance=0.5,
         note="; ".join(part for part in (f"drawn anew on {game.pair}", bound.assumption) if part),
         mechanism_only=True,

@@ -1,16 +1,15 @@
 """Search for records stored in a model: anchors, prototypes, support vectors, neighbours, kept batches.
 
-Attacks by a model's answers miss them. This one reads the model itself: every array of its file, or of its
-attributes if it has no file, in which a row is as wide as a record, or as what the model makes of one. A
-record is found if a row, or its direction, is equal to it up to a thousandth of the spread of all records.
+Attacks by a model's answers miss them. This one reads every array of the model's file, or of its attributes
+if it has no file, in which a row is as wide as a record, or as what the model makes of one. A record is found
+if a row, or its direction, is equal to it up to a thousandth of the spread of all records.
 
-**Bound on ε.** Members and non-members must be a random split of one set of records, which nobody made by
-looking at them. Then members and non-members are put into pairs at random, and in each pair a fair coin,
-independent of all others, decided which of the two was learned from: given the pairs, all ways of orienting
-them are equally likely. The attacker sees the model and both records of a pair, in random order, and guesses
-the one that was found. That is the game of :mod:`~sfumato.audits.one_run`, with one record in the place of
-another as its neighbours. Nothing is learned from the records that are asked about, and nothing is chosen by
-them: a record is found by any array in any form.
+**Bound on ε.** Members and non-members must be a random split of one set of records, made independently of
+them. Then members and non-members are put into pairs at random, and in each pair a fair coin, independent of
+all others, decided which of the two was learned from: given the pairs, all ways of orienting them are equally
+likely. The attacker sees the model and both records of a pair, in random order, and guesses the one that was
+found. That is the game of :mod:`~sfumato.audits.one_run`, with one record in the place of another as its
+neighbours. Nothing is learned from the records that are asked about, and nothing is chosen by them.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ from scipy import special
 
 from sfumato.audits import lower_bounds
 from sfumato.audits.findings import Finding
-from sfumato.audits.one_run import best_guesses, one_run_bound
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.roc import Placements, finding_from_scores
 from sfumato.errors import BadInput
+from sfumato.mechanisms import whole
 
 __all__ = [
     "CONFIGURATIONS",
@@ -44,7 +44,6 @@ __all__ = [
     "class_scorer",
     "cross_fit",
     "model_differences",
-    "one_run_finding",
 ]
 
 _GROUPS = "sees the model's answers about all members and all non-members, as two groups"
@@ -121,10 +120,7 @@ def model_differences(
     over ``resamples`` random parts of the size of the smaller.
     """
     check_comparable(members, nonmembers)
-    if resamples < 50:
-        raise BadInput(
-            f"`resamples` was {resamples}: 50 are the least that give a deviation.", parameter="resamples"
-        )
+    whole("resamples", resamples, smallest=50)
     for group, name in ((members, "members"), (nonmembers, "non-members")):
         if len(group) < 2:
             raise BadInput(f"a difference needs at least two {name} to show their spread: got {len(group)}.")
@@ -387,8 +383,7 @@ def cross_fit(
     through `CrossFitted.placements`.
     """
     check_comparable(members, nonmembers)
-    if folds < 2:
-        raise BadInput(f"`folds` was {folds}: cross-validation needs 2 or more.", parameter="folds")
+    whole("folds", folds, smallest=2)
     for group, name in ((members, "members"), (nonmembers, "non-members")):
         if len(group) < 2 * folds:
             raise BadInput(f"{folds} folds need at least {2 * folds} {name}, two a fold: got {len(group)}.")
@@ -460,8 +455,7 @@ def audit_model(
     together.
 
     **Bounds on ε.** Rates over the records of one trained model are not those of independent runs, so no
-    lower bound on ε follows from them, and the findings state none. Where each record was put in or left out
-    of training by its own fair coin, `one_run_finding` bounds ε.
+    lower bound on ε follows from them, and the findings state none.
     """
     tell = report or (lambda stage, share: None)
     tell("thresholds", 0.0)
@@ -485,29 +479,3 @@ def audit_model(
 def bounds_no_epsilon(finding: Finding) -> Finding:
     """Return ``finding`` with a note that rates over the records of one model bound no ε."""
     return replace(finding, note="; ".join(filter(None, (finding.note, NO_EPSILON))))
-
-
-def one_run_finding(
-    members: Predictions, nonmembers: Predictions, *, delta: float, confidence: float = 0.99
-) -> Finding:
-    """Bound ε from below by one training run in which a fair coin chose each record (Steinke et al. 2023).
-
-    A record is guessed to be a member where its scaled logit lies above the median of all records, and the
-    records farthest from the median are guessed; neither uses the coins. The bound is wrong if anything but
-    independent fair coins decided which of these records were trained on.
-    """
-    check_comparable(members, nonmembers)
-    logits = np.concatenate([members.scaled_logit, nonmembers.scaled_logit])
-    coins = np.repeat([1, 0], [len(members), len(nonmembers)])
-    # Ties in certainty are broken by position: mix the groups, or members would stand first.
-    order = np.random.default_rng(0).permutation(coins.size)
-    hits = best_guesses((logits - np.median(logits))[order], coins[order])
-    bound = one_run_bound(*hits, delta=delta, confidence=confidence)
-    return Finding.of_guesses(
-        "one-run audit",
-        "sees the probability the model gives to the true label of records chosen by fair coins",
-        bound,
-        "record",
-        "add/remove",
-        "for neighbours that add or remove a record; rests on fair coins having chosen the records",
-    )

@@ -53,8 +53,6 @@ from sfumato.audits.record_attacks import corresponding, error_finding, rows_of
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
 
-__all__ = ["exact_value_leak"]
-
 Floats = NDArray[np.float64]
 
 # How often a test for shared noise may raise a false alarm.
@@ -78,18 +76,18 @@ def exact_value_leak(original: ArrayLike, released: ArrayLike, *, confidence: fl
         mode, expected = _column(before[:, column], after[:, column], equal[:, column])
         telling[:, column] = before[:, column] != mode
         coincidence += np.where(telling[:, column], expected, 0.0)
-    asked = telling.sum(axis=1)
-    if not asked.any():
+    counted = telling.sum(axis=1)
+    if not counted.any():
         raise BadInput("every column of the original holds one value only: there is nothing to leak.")
     leaked = (equal & telling).sum(axis=1)
-    total, count = int(asked.sum()), int(leaked.sum())
+    total, count = int(counted.sum()), int(leaked.sum())
     return Finding(
         attack="exact values",
         threat="sees the release and asks which of its values are the original's own",
         measure="share of telling values released exactly",
         value=count / total,
         chance=float(coincidence.sum()) / total,
-        interval=_clustered(leaked, asked, confidence),
+        interval=_clustered(leaked, counted, confidence),
         confidence=confidence,
         numbers={
             "leaked": float(count),
@@ -184,18 +182,18 @@ def _column(before: Floats, after: Floats, equal: NDArray[np.bool_]) -> tuple[fl
 
 
 def _clustered(
-    leaked: NDArray[np.integer], asked: NDArray[np.integer], confidence: float
+    leaked: NDArray[np.integer], counted: NDArray[np.integer], confidence: float
 ) -> tuple[float, float]:
-    """An interval for Σ leaked / Σ asked in which rows, not values, are independent.
+    """An interval for Σ leaked / Σ counted in which rows, not values, are independent.
 
     Where no row or every row leaks all there is, the normal interval has no width and the exact one for
     the share of such rows stands in.
     """
-    total = int(asked.sum())
+    total = int(counted.sum())
     value = int(leaked.sum()) / total
     if value in (0.0, 1.0):
         return interval(int(value) * leaked.size, leaked.size, confidence)
-    spread = float(((leaked - value * asked) ** 2).sum()) * leaked.size / (leaked.size - 1)
+    spread = float(((leaked - value * counted) ** 2).sum()) * leaked.size / (leaked.size - 1)
     reach = -float(ndtri(failure_chance(confidence) / 2.0)) * math.sqrt(spread) / total
     return max(0.0, value - reach), min(1.0, value + reach)
 

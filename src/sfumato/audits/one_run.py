@@ -86,7 +86,7 @@ from scipy import special
 
 from sfumato.audits.lower_bounds import Bound, check_delta, check_scores, failure_chance, needs_delta
 from sfumato.errors import BadInput
-from sfumato.mechanisms import noise_multiplier
+from sfumato.mechanisms import noise_multiplier, whole
 from sfumato.privacy import GaussianLoss, Guarantee, gaussian_epsilon
 
 __all__ = ["one_run_bound", "one_run_gaussian_bound"]
@@ -164,15 +164,13 @@ def one_run_chance(
     return min(1.0, tail + canaries * delta * gain / correct)
 
 
-def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int | None = None) -> tuple[int, int, int]:
+def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int) -> tuple[int, int, int]:
     """Return (correct, guesses, canaries) if the ``guesses`` most certain coins are guessed and no others.
 
     ``scores`` hold one number for each canary, computed from the release without the coins ``bits`` (0 or 1):
     its sign is the guess (above 0 for 1) and its size the certainty, ±inf allowed. Which canaries are guessed
-    may depend on the release in any way, since the theorems allow every abstention; how many may not, nor on
-    the coins. ``guesses`` must therefore be fixed beforehand; left out, it is 1.5·m^(2/3) rounded (at most
-    m), which depends on the number of canaries alone. To try several numbers, take each bound at
-    1 − (1 − confidence)/number of trials and keep the largest: together they hold with ``confidence``.
+    may depend on the release in any way, since the theorems allow every abstention; ``guesses``, their
+    number, must not depend on the release or on the coins.
     """
     values, coins = check_scores(scores, "the scores of canaries"), np.asarray(bits)
     if values.shape != coins.shape or not np.isin(coins, (0, 1)).all():
@@ -180,21 +178,20 @@ def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int | None = No
             f"`bits` have shape {coins.shape}: each of {values.size} canaries needs 0 (out) or 1 (in).",
             parameter="bits",
         )
-    count = _usual_count(values.size) if guesses is None else guesses
-    check_guesses(0, count, values.size)
-    most = np.argsort(-np.abs(values), kind="stable")[:count]
-    return int(np.count_nonzero((values[most] > 0.0) == (coins[most] == 1))), count, values.size
+    check_guesses(0, guesses, values.size)
+    most = np.argsort(-np.abs(values), kind="stable")[:guesses]
+    return int(np.count_nonzero((values[most] > 0.0) == (coins[most] == 1))), guesses, values.size
 
 
 def check_guesses(correct: int, guesses: int, canaries: int) -> None:
     """Raise unless these are whole numbers with 0 ≤ correct ≤ guesses ≤ canaries and one guess or more."""
-    for name, value in (("correct", correct), ("guesses", guesses), ("canaries", canaries)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise BadInput(f"`{name}` was {value!r}: it must be a whole number.", parameter=name)
-    if not (0 <= correct <= guesses <= canaries and guesses >= 1):
+    whole("correct", correct, smallest=0)
+    whole("guesses", guesses)
+    whole("canaries", canaries)
+    if not correct <= guesses <= canaries:
         raise BadInput(
-            f"{correct} correct of {guesses} guesses among {canaries} canaries cannot be: at least one guess "
-            "is needed, none twice, and no more correct ones than guesses."
+            f"{correct} correct of {guesses} guesses among {canaries} canaries cannot be: no coin is guessed "
+            "twice, and no more guesses are correct than are made."
         )
 
 
@@ -342,13 +339,10 @@ def refutable_epsilon(canaries: int, *, delta: float, chance: float) -> float:
     return _largest(refuted)
 
 
-def _usual_count(size: int) -> int:
-    return min(size, round(1.5 * math.pow(size, 2.0 / 3.0)))
-
-
 def guess_counts(size: int) -> list[int]:
     """Return the numbers of guesses that are tried among ``size`` coins; they depend on nothing else."""
-    return sorted({max(1, size // 10), _usual_count(size), max(1, size // 2), size})
+    usual = min(size, round(1.5 * math.pow(size, 2.0 / 3.0)))
+    return sorted({max(1, size // 10), usual, max(1, size // 2), size})
 
 
 def _largest(ruled_out: Callable[[float], bool]) -> float:

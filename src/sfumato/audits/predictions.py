@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import check_visible
+from sfumato.mechanisms import finite_array
 
 __all__ = ["Predictions"]
 
@@ -141,27 +141,16 @@ def check_comparable(first: Predictions, second: Predictions) -> None:
 
 
 def numbers(values: npt.ArrayLike, name: str) -> Floats:
-    """Return a copy as floats, or raise if it is not an array of numbers."""
-    check_visible(values, name)
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(
-            f"{name} must be an array of numbers: got text, or rows of different lengths."
-        ) from None
+    """Return a copy as floats, or raise if it is not an array of finite numbers."""
+    return finite_array(values, name).astype(np.float64)
 
 
 def _matrix(values: npt.ArrayLike, name: str) -> Floats:
     array = numbers(values, name)
-    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
+    if array.ndim != 2 or array.shape[1] < 2:
         raise BadInput(
             f"{name} must have one row a record and one column a class, two classes or more: "
             f"got shape {array.shape}."
-        )
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        raise BadInput(
-            f"{name} hold NaN or infinity in {len(bad)} places, first in row {bad[0, 0]}, column {bad[0, 1]}."
         )
     return array
 

@@ -2,15 +2,13 @@
 
 The attacker knows every record and the method, and wants to know which canaries were fitted. Where pictures
 are drawn anew, a canary that lies nearer to what was published of its class than to the records that surely
-were fitted speaks for itself. Where each published picture was made from one record, the attacker learns the
-map from records to publications (ridge regression, on records that surely were fitted) and looks for the
-image of each canary; pixelation and blur are linear and give every coin away.
+were fitted is taken for a member. Where each published picture was made from one record, the attacker learns
+the map from records to publications (ridge regression, on records that surely were fitted) and looks for the
+image of each canary.
 
 **Canaries** are records that coins keep out of a publication, so that what it shows of them can be measured
-in one run.
-
-Each canary is fitted or left out by its own fair coin, drawn without a look at the data; the coins and who
-was chosen stay secret. Records that are left out cost utility and nothing else:
+in one run. Each is fitted or left out by its own fair coin, drawn independently of the data; the coins and
+who was chosen stay secret. Records that are left out cost utility and nothing else:
 
 **Guarantee.** Whatever the coins say, what is fitted of two neighbouring datasets is the same or is
 neighbouring, because the choice never depends on a record: under ``replace`` and ``zero-out`` it depends on
@@ -18,10 +16,9 @@ the number of records alone, which is public there; under ``add/remove`` every r
 its own, with a probability that is a constant. So a guarantee of what is fitted holds for all records.
 
 **The games.** Under ``add/remove`` and ``zero-out`` the coin of a canary says whether it is there. A record
-that is left out is one that is zeroed out for publishers which a null record adds nothing to, and which are
-told how many records there are by somebody else; of all others it is absent, and the game is that of
-``add/remove`` (:meth:`Canaries.absent`). Under ``replace`` a canary is a place that one of two records takes,
-and the coin says which.
+that is left out is one that is zeroed out for publishers which a null record adds nothing to, and which know
+the number of records; for all others it is absent, and the game is that of ``add/remove``
+(:meth:`Canaries.absent`). Under ``replace`` the coin says which of two records takes a place.
 """
 
 from __future__ import annotations
@@ -39,6 +36,7 @@ from sfumato.audits.one_run import contradicts, guess_bound
 from sfumato.audits.record_attacks import nearest_matching
 from sfumato.audits.roc import Placements
 from sfumato.errors import BadInput
+from sfumato.mechanisms import whole
 from sfumato.privacy import Guarantee, Neighbours
 
 __all__ = ["Canaries", "audit_publication", "nearest_of_class", "refutable", "surely_more"]
@@ -81,10 +79,7 @@ class Canaries:
     @classmethod
     def drawn(cls, records: int, neighbours: Neighbours, rng: np.random.Generator) -> Canaries:
         """Return canaries among ``records`` records; none if their public number is too small."""
-        if records < 1:
-            raise BadInput(
-                f"`records` was {records}: 1 or more are needed to choose from.", parameter="records"
-            )
+        whole("records", records)
         second: Indices | None = None
         if neighbours is Neighbours.ADD_REMOVE:
             first = np.flatnonzero(rng.random(records) < _PROBABILITY)
@@ -281,8 +276,8 @@ def _membership(
 
 def _logarithm(distances: Floats) -> Floats:
     """Return the logarithm of distances, kept finite: a missing one counts as ten times the farthest."""
-    there = distances[np.isfinite(distances)]
-    most = float(there.max()) if there.size and there.max() > 0.0 else 1.0
+    known = distances[np.isfinite(distances)]
+    most = float(known.max()) if known.size and known.max() > 0.0 else 1.0
     return np.asarray(np.log(np.clip(distances, 1e-9 * most, 10.0 * most)))
 
 

@@ -6,17 +6,13 @@ the clipped originals: the bounds are public and the attacker would clip too.
 **Re-identification** matches every released row to the originals.
 
 **Membership inference** asks whether a record is among those that were released. Members and non-members come
-from one distribution, and the attacker is scored on candidates whose membership was not used to build the
-attack. Either the caller brings ``nonmembers`` (records of the same distribution that were not released), or
-the rows are split in two at random: the released rows of one half are shown, those of the other half hidden,
-and their originals are members and non-members. For releases made row by row the second way is the first:
-such a release of half of the records is just half of the rows. Three attackers compare a candidate with the
-released rows that they see:
+from one distribution: either the caller brings ``nonmembers``, or the rows are split in two at random, the
+released rows of one half are hidden, and their originals are the non-members. For releases made row by row
+both ways are the same. Three attackers compare a candidate with the released rows that they see:
 
 * nearest neighbour: the distance to the nearest released row;
 * likelihood: how many released rows the candidate is expected to have given rise to, under Gaussian noise
-  and among all candidates, Σ_j p(y_j | c) / Σ_c′ p(y_j | c′). It is much stronger than the distance, since
-  it asks whether the candidate explains a released row *better than others do*;
+  and among all candidates, Σ_j p(y_j | c) / Σ_c′ p(y_j | c′), which is much stronger than the distance;
 * logistic regression, the classifier of *TADP-RME*, on both of these numbers and on the candidate's distance
   from the centre; it learns from a third of the candidates and is scored on the others.
 
@@ -24,21 +20,16 @@ released rows that they see:
 the class label) from the protected rows; its privacy score is 1 − (Acc − 1/C)/(1 − 1/C).
 
 **Reconstruction**: how closely a record can be recovered from its released row, by the measure of *TADP-RME*,
-section 6.2.2: ‖x̂ − x‖/‖x‖, averaged over records. A small error is a strong attack. Chance is the error of
-naming the same average record for everybody, which needs no release. Records that are all zero have no
-relative error and are left out; ``numbers`` says how many there were. Three attackers:
-
-* ridge regression, as in the paper, learned from records whose released rows are known;
-* the informed inverter, who undoes a public transform exactly and takes the noisy value as it stands;
-* the posterior mean under a Gaussian prior of public mean and covariance, which is the best that any
-  linear attack can do against noise of known deviation.
+section 6.2.2: ‖x̂ − x‖/‖x‖, averaged over records that are not all zero. A small error is a strong attack;
+chance is the error of the average record. Three attackers: ridge regression, as in the paper; the informed
+inverter, who undoes a public transform exactly; and the posterior mean under a Gaussian prior of public mean
+and covariance, the best linear attack against noise of known deviation.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -51,12 +42,11 @@ from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import failure_chance
 from sfumato.audits.roc import finding_from_scores
 from sfumato.errors import BadInput
-from sfumato.mechanisms import check_visible, positive
+from sfumato.mechanisms import finite_array, positive, whole
 
 __all__ = ["informed_inverter", "membership_attacks", "posterior_mean", "ridge_reconstruction"]
 
 Floats = NDArray[np.float64]
-View = Callable[[NDArray[Any]], NDArray[Any]]
 
 # The fewest rows, and the fewest candidates of a membership attack.
 _FEWEST, _FEWEST_CANDIDATES = 10, 20
@@ -77,24 +67,12 @@ _TOP = (1, 5)
 
 def rows_of(values: ArrayLike, name: str, *, fewest: int = 1) -> NDArray[Any]:
     """Return ``values`` as a finite array (n, d), n ≥ ``fewest``; float32 stays, all else becomes float64."""
-    check_visible(values, f"the {name}")
-    try:
-        table = np.asarray(values)
-        if table.dtype.kind not in "biufO":
-            raise TypeError
-        table = table if table.dtype == np.float32 else table.astype(np.float64)
-    except (TypeError, ValueError):
-        # Without the words of the error, which may quote a private value.
-        raise BadInput(f"the {name} must be a table of numbers, with rows of equal length.") from None
-    if table.ndim != 2 or not table.shape[1]:
+    table = finite_array(values, f"the {name}")
+    if table.ndim != 2:
         raise BadInput(f"the {name} has shape {table.shape}, but attacks need records as rows: (n, d).")
     if table.shape[0] < fewest:
         raise BadInput(f"the {name} has {table.shape[0]} rows, but this attack needs at least {fewest}.")
-    bad = np.argwhere(~np.isfinite(table))
-    if bad.size:
-        row, column = bad[0] + 1
-        raise BadInput(f"row {row}, column {column} of the {name} is not a finite number.")
-    return table
+    return table if table.dtype == np.float32 else table.astype(np.float64)
 
 
 def equal_rows(original: ArrayLike, released: ArrayLike, *, fewest: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -271,11 +249,7 @@ def _game(
 ) -> _Game:
     """The honest split; see the head of this module."""
     before, after = corresponding(original, released, fewest=_FEWEST_CANDIDATES)
-    if limit < _FEWEST_CANDIDATES:
-        raise BadInput(
-            f"`limit` was {limit}: at least {_FEWEST_CANDIDATES} candidates must take part.",
-            parameter="limit",
-        )
+    whole("limit", limit, smallest=_FEWEST_CANDIDATES)
     order = rng.permutation(len(before))
     if nonmembers is None:
         inside, others = np.array_split(order[:limit], 2)

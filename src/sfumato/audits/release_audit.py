@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audits.distinguishing_game import pair_games
 from sfumato.audits.embedding_attacks import see_through
 from sfumato.audits.findings import Audit, Finding
-from sfumato.audits.lower_bounds import check_delta, usual_delta
+from sfumato.audits.lower_bounds import check_confidence, check_delta, usual_delta
 from sfumato.audits.mechanism_audit import audit_mechanism
 from sfumato.audits.noise_defects import (
     averaging_attack,
@@ -29,7 +29,6 @@ from sfumato.audits.noise_defects import (
     shared_noise,
 )
 from sfumato.audits.record_attacks import (
-    View,
     attribute_inference,
     informed_inverter,
     membership_attacks,
@@ -59,7 +58,6 @@ def audit(
     original: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     nonmembers: ArrayLike | None = None,
-    view: View | None = None,
     repeats: Sequence[Release] = (),
     delta: float | None = None,
     mechanism_only: bool = False,
@@ -76,19 +74,15 @@ def audit(
     released, where it is not known and what is proven depends on it.
 
     ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
-    that were not released, and without them half of the rows play that part; ``view`` maps released rows to
-    the columns of the originals where a transform changed them (a reverse manifold embedding is seen through
-    without help). ``repeats`` are further releases of the same records that a reader might pool. ``delta`` is
-    that of the bounds on ε: unless given, that of the statement's headline, but at most 1e-5.
+    that were not released, and without them half of the rows play that part. ``repeats`` are further releases
+    of the same records that a reader might pool. ``delta`` is that of the bounds on ε: unless given, that of
+    the statement's headline, but at most 1e-5.
 
     The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack on this
     release achieved, with the confidence that all bounds hold together (with ``mechanism_only`` the largest
     of the games with the mechanism). The attacker's random choices follow from ``seed``.
     """
-    if not 0.5 <= confidence < 1.0:
-        raise BadInput(
-            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
-        )
+    check_confidence(confidence)
     if mechanism_only:
         if original is not None:
             raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")
@@ -110,20 +104,20 @@ def audit(
     steps = _progress(report, 9 + len(repeats))
     findings: list[Finding] = []
     clipped = _clipped(records, release.statement)
-    same_columns = view is None and released.shape == records.shape
+    same_columns = released.shape == records.shape
     steps("looking for exact values")
     if same_columns:
         findings.append(exact_value_leak(records, released, confidence=confidence))
     steps("seeing through transforms")
-    seen = see_through(clipped, released, confidence, seed) if view is None else None
+    seen = see_through(clipped, released, confidence, seed)
     tested = np.arange(len(records))
     if seen is not None:
         findings.append(seen.finding)
-        view, tested = seen.view, seen.tested
+        tested = seen.tested
 
     def visible(rows: NDArray[Any]) -> NDArray[Any]:
-        """Return released rows in the columns of the originals."""
-        return rows[tested] if view is None else rows_of(view(rows[tested]), "view of the release")
+        """Return released rows in the columns of the originals, as far as they can be had."""
+        return rows[tested] if seen is None else seen.view(rows[tested])
 
     case = _Case(
         clipped[tested],
@@ -138,11 +132,6 @@ def audit(
     )
     if case.released.shape == case.clipped.shape:
         findings += _compared(steps, case, nonmembers)
-    elif view is not None:
-        raise BadInput(
-            f"the view has shape {case.released.shape} and the original {case.clipped.shape}: it must map "
-            "released rows to the original's columns."
-        )
     steps("reconstructing by regression")
     findings.append(ridge_reconstruction(clipped, released, confidence=confidence, seed=seed))
     steps("inferring the label")

@@ -1,4 +1,4 @@
-"""ROC analysis of membership scores: AUC, true positive rate at a low false positive rate, the curve.
+"""ROC analysis of membership scores: AUC, true positive rate at a low false positive rate, advantage.
 
 A score is any number that is higher for records the attacker believes to be members. Infinite scores are
 allowed (a likelihood ratio may be infinite); NaN is not. Everything here sorts once, so it takes
@@ -119,19 +119,11 @@ def _share_below(values: Floats, others: Floats) -> tuple[Floats, float]:
     return (low + high) / (2.0 * others.size), float(np.mean(high - low)) / others.size
 
 
-def roc_curve(members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return false positive rates, true positive rates and thresholds, one point for each distinct score.
-
-    Records that score at least the threshold are flagged. The first point, (0, 0), flags nobody and its
-    threshold is +∞; rates never fall along the curve, which ends at (1, 1).
-    """
-    first, second = _checked(members, nonmembers)
-    levels = np.unique(np.concatenate([first, second]))[::-1]
-    fpr, tpr = (
-        np.concatenate([[0.0], 1.0 - np.searchsorted(np.sort(scores), levels, side="left") / scores.size])
-        for scores in (second, first)
-    )
-    return fpr, tpr, np.concatenate([[np.inf], levels])
+def _advantage(members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> float:
+    """Return the largest TPR − FPR over all thresholds; 0 where nobody is flagged."""
+    first, second = map(np.sort, _checked(members, nonmembers))
+    below = [np.searchsorted(scores, first) / scores.size for scores in (first, second)]
+    return max(0.0, float(np.max(below[1] - below[0])))
 
 
 class TruePositiveRate(NamedTuple):
@@ -184,7 +176,6 @@ def finding_from_scores(
     those of the pooled scores in the AUC, where scores of several folds were pooled.
     """
     rate = tpr_at_fpr(members, nonmembers, LOW_FPR, confidence=confidence)
-    fpr, tpr, _ = roc_curve(members, nonmembers)
     placements = placements or Placements.of(members, nonmembers)
     value, ends = placements.auc, placements.interval(confidence)
     warning = ""
@@ -205,7 +196,7 @@ def finding_from_scores(
             "tpr_at_0.1%_fpr_low": rate.interval[0],
             "tpr_at_0.1%_fpr_high": rate.interval[1],
             "privacy_risk": (value - 0.5) / 0.5,
-            "advantage": float(np.max(tpr - fpr)),
+            "advantage": _advantage(members, nonmembers),
             "members": float(np.size(members)),
             "nonmembers": float(np.size(nonmembers)),
         },

@@ -376,16 +376,9 @@ def _mask(inside: npt.ArrayLike, shape: tuple[int, ...]) -> Booleans:
 def _aligned(target: npt.ArrayLike, models: npt.ArrayLike, name: str) -> tuple[Floats, Floats]:
     """Return values of the target (n,) and of other models (models, n) on the same records, all finite."""
     own, others = numbers(target, f"the target's {name}"), numbers(models, f"the other models' {name}")
-    if own.ndim != 1 or own.size == 0 or others.ndim != 2 or others.shape[1] != own.size or len(others) == 0:
+    if own.ndim != 1 or others.ndim != 2 or others.shape[1] != own.size:
         raise BadInput(
             f"{name} must be (n,) for the target and (models, n) for one other model or more: "
             f"got {own.shape} and {others.shape}."
         )
-    for values, whose in ((own, "target"), (others, "other models")):
-        bad = np.argwhere(~np.isfinite(values))
-        if bad.size:
-            raise BadInput(
-                f"{name} of the {whose} hold NaN or infinity in {len(bad)} places, first for record "
-                f"{bad[0, -1]}."
-            )
     return own, others

@@ -25,6 +25,7 @@ from scipy.fft import dct
 
 from sfumato.audits.findings import Finding
 from sfumato.errors import BadInput
+from sfumato.mechanisms import whole
 from sfumato.media.audio import hertz, mel
 
 __all__ = ["speaker_recognition"]
@@ -154,10 +155,7 @@ def _checked(
     kind: str, labels: ArrayLike, held_out: ArrayLike, clean: int, protected: int, rate: int
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the number of each recording's label, and which are tested on."""
-    if isinstance(rate, bool) or not isinstance(rate, int | np.integer) or rate < 1000:
-        raise BadInput(
-            f"`rate` was {rate!r}: a whole number of hertz, 1000 or more, is accepted.", parameter="rate"
-        )
+    whole("rate", rate, what="number of hertz", smallest=1000)
     if clean != protected:
         raise BadInput(f"there are {protected} released recordings of {clean} originals; give one each.")
     names, test = np.asarray(labels), np.asarray(held_out)

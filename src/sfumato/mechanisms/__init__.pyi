@@ -15,6 +15,7 @@ from .base import Release as Release
 from .base import as_array as as_array
 from .base import check_finite as check_finite
 from .base import check_visible as check_visible
+from .base import finite_array as finite_array
 from .base import held as held
 from .base import records as records
 from .box_reports import Duchi as Duchi

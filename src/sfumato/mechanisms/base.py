@@ -37,6 +37,7 @@ __all__ = [
     "as_array",
     "check_finite",
     "check_visible",
+    "finite_array",
     "held",
     "records",
 ]
@@ -206,6 +207,28 @@ def check_visible(X: Any, what: str = "the data") -> None:
                 f"column {str(name)!r} of {what} holds values of type {kind}: whole and floating-point "
                 "numbers are accepted; turn it into numbers yourself, or leave it out."
             )
+
+
+def finite_array(values: Any, what: str) -> NDArray[Any]:
+    """Return ``values`` as an array of finite real numbers, one or more of any shape; ``what`` names it."""
+    check_visible(values, what)
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
+            with np.errstate(over="ignore"):  # what becomes infinite is refused below
+                array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        # Without the words of the error, which may quote a private value.
+        raise BadInput(f"{what} must be numbers, with rows of equal length.") from None
+    if array.dtype.kind not in "biuf":
+        raise BadInput(f"{what} must be real numbers, not values of type {array.dtype}.")
+    if array.size == 0 or array.ndim == 0:
+        raise BadInput(f"{what} must hold one row of numbers or more; the shape is {array.shape}.")
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        place = f"row {bad[0][0] + 1}" + (f", column {bad[0][1] + 1}" if array.ndim == 2 else "")
+        raise BadInput(f"{place} of {what} is not a finite number.")
+    return array
 
 
 def _frame_columns(X: Any) -> Iterator[tuple[Any, Any, bool]]:

@@ -130,11 +130,14 @@ class ClassViews:
 
     def _leak(self, row: ClassLeakage) -> tuple[str, ...]:
         counts = (self.names[row.label], f"{row.members:,}", f"{row.nonmembers:,}")
-        if row.auc is None or row.interval is None or row.tpr is None or row.leakage is None:
+        found = row.to_dict()
+        if row.finding is None:
             return (*counts, "too few", "–", "–", "–")
-        low, high = row.interval
-        numbers = (plain(row.auc), f"{plain(low)} to {plain(high)}", plain(row.tpr), plain(row.leakage))
-        return (*counts, *numbers)
+        ends = " to ".join(map(plain, found["interval"]))
+        return (
+            *(*counts, plain(found["auc"]), ends),
+            *(plain(found["tpr_at_0.1%_fpr"]), plain(found["leakage"])),
+        )
 
     def _widths(self, profile: ClassProfile) -> list[tuple[str, ...]]:
         columns = ("diameter", "contracted_diameter", "eta", "kappa", "log_rho", "vulnerability")

@@ -280,13 +280,14 @@ def learn(
 
 def _entry(name: str, audit: ModelAudit, classes: ClassViews, accuracy: Accuracy | None) -> Entry:
     """Return what a report says about a model called ``name``; it shows no record."""
-    measures: list[dict[str, Any]] = []
+    from sfumato.utility import Measure
+
+    measures = []
     if accuracy is not None:
         note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
-        measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
+        measures.append(Measure("accuracy", accuracy.share, note=note))
     remarks = [f"noise of Theorem 3: {classes.missing}"] if classes.missing else []
-    useful = {"measures": measures, "remarks": remarks}
-    return Entry(name, audit.statement, audit.findings, utility=useful, classes=classes.tables())
+    return Entry(name, audit.statement, audit.findings, measures, classes=classes.tables(), remarks=remarks)
 
 
 class _Run(FittedKind):

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from sfumato.release.file_audit import on_white
 from sfumato.release.labelled_release import coins_file
 from sfumato.release.path import PRIVATE
 from sfumato.reports import ContactSheet, Entry, VerificationFailed
+
+if TYPE_CHECKING:
+    from sfumato.utility import Measure
 
 Labels = NDArray[np.int64]
 
@@ -67,13 +70,13 @@ def publication_entry(
     left_out = np.setdiff1d(np.arange(len(originals[1])), fitted)
     chosen = (originals[0][fitted], originals[1][fitted])
     tested = (originals[0][left_out], originals[1][left_out])
-    useful = usefulness(chosen, tested, released, top, rng)
+    measures, remarks = usefulness(chosen, tested, released, top, rng)
     try:
         sheet = published_sheet(chosen, released, top, class_names, rng)
     except BadInput as refusal:
         sheet = None
-        useful["remarks"].append(str(refusal))
-    return Entry(name, statement, findings, utility=useful, sheet=sheet)
+        remarks.append(str(refusal))
+    return Entry(name, statement, findings, measures, sheet=sheet, remarks=remarks)
 
 
 def published_sheet(
@@ -110,16 +113,16 @@ def usefulness(
     released: tuple[Pictures, Labels],
     top: float,
     rng: np.random.Generator,
-) -> dict[str, Any]:
+) -> tuple[list[Measure], list[str]]:
     """Return the utility of a publication, as measures and remarks of a report.
 
     A linear classifier is trained on what was released and tested on the records that were left out, beside
     one that is trained on originals; the Fréchet distance over pixels compares both distributions.
     """
-    from sfumato.utility import frechet_distance
+    from sfumato.utility import Measure, frechet_distance
 
     first, second, tested = (_rows(data, top, rng) for data in (fitted, released, left_out))
-    measures: list[dict[str, Any]] = []
+    measures: list[Measure] = []
     remarks: list[str] = []
     if len(tested[1]) < _FEWEST:
         remarks.append("too few records were left out of the fit to test a classifier on them.")
@@ -127,25 +130,17 @@ def usefulness(
         try:
             ours, chance = _accuracy(second, tested)
             usual, _ = _accuracy(first, tested)
-            measures.append(
-                {
-                    "name": "linear-probe accuracy on records that were left out",
-                    "value": ours,
-                    "original": usual,
-                    "chance": chance,
-                    "note": f"{len(tested[1])} records",
-                }
-            )
+            name, note = "linear-probe accuracy on records that were left out", f"{len(tested[1])} records"
+            measures.append(Measure(name, ours, original=usual, chance=chance, note=note))
         except BadInput as refusal:
             remarks.append(str(refusal))
     if len(first[1]) > 1 and len(second[1]) > 1:
         try:
             apart, note = frechet_distance(first[0], second[0])
-            name = "Fréchet distance over pixels"
-            measures.append({"name": name, "value": apart, "better": "lower", "note": note})
+            measures.append(Measure("Fréchet distance over pixels", apart, "lower", note=note))
         except BadInput as refusal:
             remarks.append(str(refusal))
-    return {"measures": measures, "remarks": remarks}
+    return measures, remarks
 
 
 def _accuracy(learned: tuple[Pictures, Labels], tested: tuple[Pictures, Labels]) -> tuple[float, float]:

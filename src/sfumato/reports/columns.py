@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from sfumato.privacy import Claim, Comparison, Evidence, Guarantee, Neighbours, Statement, Unit
 from sfumato.reports.page_text import (
@@ -25,6 +24,7 @@ from sfumato.reports.page_text import (
     shortened,
 )
 from sfumato.reports.release_entry import Entry
+from sfumato.reports.utility_section import Verdict
 
 __all__ = ["WEAK_ATTACK"]
 
@@ -199,15 +199,6 @@ def _one(unit: Unit) -> str:
     return "any one pixel" if unit == Unit("pixels", 1) else unit.kind.words.format(plain(unit.size))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A ``kind`` for the eye, a ``headline`` and a ``sentence``."""
-
-    kind: Literal["alarm", "refuted", "nothing", "vast", "unaudited", "consistent"]
-    headline: str
-    sentence: str
-
-
 def verdict(entry: Entry) -> Verdict:
     """Return whether measured stays below proven and claimed, as it must, and what can be relied on."""
     guarantee, strongest = entry.statement.proven, entry.strongest
@@ -217,20 +208,20 @@ def verdict(entry: Entry) -> Verdict:
         known = ""
         if strongest is not None and strongest.epsilon_lower:
             known = f" What is known is what an attack reached: ε is at least {bound(strongest)}."
-        told = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
+        found = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
     elif not dependable(guarantee):
-        told = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
+        found = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
     elif strongest is None:
         headline = "Proven; the attacks do not bound ε" if entry.evidence else "Proven, not audited"
-        told = Verdict("unaudited", headline, _relation(entry))
+        found = Verdict("unaudited", headline, _relation(entry))
     elif not _tried(entry):
-        told = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
+        found = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
     else:
-        told = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
+        found = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
     if not entry.refuting:
-        return told
+        return found
     said = exceeding(strongest_of(entry.refuting), "claimed")
-    return Verdict("refuted", "The claim is refuted", f"{said[0].upper()}{said[1:]}. {told.sentence}")
+    return Verdict("refuted", "The claim is refuted", f"{said[0].upper()}{said[1:]}. {found.sentence}")
 
 
 def summary(entries: Sequence[Entry]) -> str:

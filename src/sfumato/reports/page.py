@@ -43,7 +43,7 @@ from sfumato.reports.page_text import (
 from sfumato.reports.plots import Frontier, FrontierPlot, Point
 from sfumato.reports.release_entry import Budget, BurnDown, Entry
 from sfumato.reports.sections import ReleaseSection, Strip, bound_of
-from sfumato.reports.utility_section import remarks, utility_rows
+from sfumato.reports.utility_section import joined_remarks, utility_rows
 from sfumato.utility import Field
 
 __all__ = ["environment", "render_report", "report", "write_report"]
@@ -112,7 +112,7 @@ def render_report(
             alarm=alarm(entries),
             sections=sections,
             utility=utility_rows([entry.measures for entry in entries]),
-            remarks=remarks([(entry.name, entry.utility) for entry in entries]),
+            remarks=joined_remarks([(entry.name, entry.remarks) for entry in entries]),
             frontier=frontier,
             frontier_plots=[] if frontier is None else FrontierPlot.drawn(frontier),
             budget=None if spent is None else _budget(spent),
@@ -270,7 +270,8 @@ def report(
             name,
             release.statement,
             findings,
-            utility=found.to_dict(),
+            measures=found.measures,
+            remarks=found.remarks,
             pictures=pictures,
             neighbourhood=None if found.structure is None else found.structure.by_row.get(_NEIGHBOURS),
             provenance=release.provenance,

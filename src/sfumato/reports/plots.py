@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.reports.page_text import at_least, at_most, plain, share, shortened
-from sfumato.utility import Choice, knee
 from sfumato.utility import frontier as frontier_of
+from sfumato.utility import knee
 
 __all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Frontier", "FrontierPlot", "Point", "Scale", "Tick"]
 
@@ -219,8 +219,13 @@ class FrontierPlot:
             gutter, right = right - 12.0, right - _GUTTER
         scale = Scale.of_epsilon([loss for loss in (*losses, *measured) if loss is not None], left, right)
         y = Scale.around(utilities, bottom, top)
-        chain = _best(losses, utilities)
-        turn = _knee(chain, losses, utilities, scale)
+        costs = [math.inf if loss is None else loss for loss in losses]
+        chain = [place for place in frontier_of(costs, utilities) if losses[place] is not None]
+        # The knee is that of the line as drawn.
+        drawn = [scale.share(costs[place]) for place in chain]
+        bend = knee(drawn, [utilities[place] for place in chain])
+        wide = bool(drawn) and drawn[-1] - drawn[0] >= _VISIBLE
+        turn = chain[bend] if wide and bend is not None else None
         marks = []
         for place, ((number, point), loss, low) in enumerate(zip(numbered, losses, measured, strict=True)):
             marks.append(
@@ -241,25 +246,6 @@ class FrontierPlot:
             line=_stairs([(marks[i].x, marks[i].y) for i in chain], right),
             gutter=gutter,
         )
-
-
-def _best(losses: Sequence[float | None], utilities: Sequence[float]) -> list[int]:
-    """Return the releases that no other one dominates, by rising loss.
-
-    Those of infinite loss are left out.
-    """
-    known = enumerate(zip(losses, utilities, strict=True))
-    choices = [Choice(str(place), utility, loss) for place, (loss, utility) in known if loss is not None]
-    return [int(choice.name) for choice in frontier_of(choices)]
-
-
-def _knee(chain: Sequence[int], losses: Sequence[float | None], utilities: Sequence[float], x: Scale) -> int:
-    """Return the index of the release at the knee of the line as drawn; −1 for none."""
-    choices = [Choice(str(place), utilities[place], x.share(losses[place] or 0.0)) for place in chain]
-    if not choices or choices[-1].cost - choices[0].cost < _VISIBLE:
-        return -1
-    found = knee(choices)
-    return -1 if found is None else int(found.name)
 
 
 def _stairs(places: Sequence[tuple[float, float]], end: float) -> str:

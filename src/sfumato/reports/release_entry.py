@@ -18,7 +18,7 @@ from sfumato.privacy import Comparison, Evidence, Statement
 from sfumato.reports.contact_sheet import ContactSheet, Pictures
 from sfumato.reports.page_text import share
 from sfumato.reports.plots import NARROW, WIDE, Axes, Canvas, Scale
-from sfumato.reports.utility_section import ClassTable, measured
+from sfumato.reports.utility_section import ClassTable
 from sfumato.utility import Measure
 
 __all__ = ["Budget", "BurnDown", "Entry", "Step", "thinned"]
@@ -101,26 +101,26 @@ def thinned(count: int) -> list[int]:
 class Entry:
     """One release of a report: its ``name``, its ``statement`` and what was found out about it.
 
-    ``utility`` maps the names of measures to numbers, None where one could not be taken, or is the document
-    that ``Assessment.to_dict`` gives. ``neighbourhood`` holds, for each row, the share of its nearest
-    neighbours that the release kept. ``pictures`` and ``sheet`` show originals, so the page that holds them
-    stays in-house. ``provenance`` says how the release was made, ``classes`` what was found of each class.
+    ``measures`` are those of its utility, and ``remarks`` say which could not be taken. ``neighbourhood``
+    holds, for each row, the share of its nearest neighbours that the release kept. ``pictures`` and ``sheet``
+    show originals, so the page that holds them stays in-house. ``provenance`` says how the release was made,
+    ``classes`` what was found of each class.
     """
 
     name: str
     statement: Statement
     findings: Sequence[Finding] = ()
-    utility: Mapping[str, Any] = field(default_factory=dict)
+    measures: Sequence[Measure] = ()
     pictures: Pictures | None = None
     neighbourhood: NDArray[np.float64] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     sheet: ContactSheet | None = None
     classes: Sequence[ClassTable] = ()
+    remarks: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise BadInput(f"a release of the report was named {self.name!r}: it must have a name.")
-        measured(self.utility, self.name)
 
     @property
     def from_originals(self) -> bool:
@@ -131,11 +131,6 @@ class Entry:
         looked = [finding for finding in self.findings if not finding.mechanism_only]
         shown = (self.pictures, self.sheet, self.neighbourhood)
         return bool(looked or self.measures or self.classes) or any(part is not None for part in shown)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Return the utility measures of the release."""
-        return measured(self.utility, self.name)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -184,5 +179,5 @@ class Entry:
 
     def _together(self, item: Evidence) -> Evidence:
         """Return ``item`` at the joint confidence of all bounds, because it was chosen among them."""
-        told = item.bounds and item.confidence is not None
-        return replace(item, confidence=1.0 - self.false_alarm_rate) if told else item
+        is_bound = item.bounds and item.confidence is not None
+        return replace(item, confidence=1.0 - self.false_alarm_rate) if is_bound else item

@@ -1,17 +1,11 @@
-"""The utility of a release in a report: measures, a verdict, and tables by class.
-
-Measures come from plain numbers or from the document of an assessment.
-"""
+"""The utility of a release in a report: measures, a verdict, and tables by class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from sfumato.errors import BadInput
 from sfumato.reports.page_text import at_most, plain, shortened
 from sfumato.utility import Measure
 
@@ -19,7 +13,6 @@ __all__ = ["ClassTable"]
 
 # From this share of the way from a guess to the original on, a measure is called nearly as good.
 _NEARLY = 0.9
-_NUMBERS = ("value", "original", "chance", "margin")
 _BETTER = {"lower": "smaller is better", "nearer": "nearer to the original is better"}
 
 
@@ -37,55 +30,47 @@ class ClassTable:
 
 
 @dataclass(frozen=True)
-class UtilityVerdict:
-    """A ``kind`` for the eye, a ``headline`` and a ``sentence`` about what a release is still good for."""
+class Verdict:
+    """A ``kind``, by which the style chooses colour and sign, a ``headline`` and a ``sentence``."""
 
-    kind: Literal["unknown", "guessing", "little", "better", "kept"]
+    kind: str
     headline: str
     sentence: str
 
 
-def measured(utility: Mapping[str, Any], release: str) -> tuple[Measure, ...]:
-    """Return the measures in ``utility``: names with a number or None, or an ``Assessment`` document."""
-    listed = utility.get("measures")
-    if isinstance(listed, Sequence) and not isinstance(listed, str):
-        return tuple(_from_document(one, release) for one in listed)
-    return tuple(Measure(str(name), _number(value, name, release)) for name, value in utility.items())
-
-
-def utility_verdict(measures: Sequence[Measure]) -> UtilityVerdict:
+def utility_verdict(measures: Sequence[Measure]) -> Verdict:
     """Return whether a release beats a guess, from the measures that have a margin of chance."""
     judged = [one for one in measures if one.beats_guessing is not None]
     if not judged:
         why = "no measure comes with a guess and a margin" if measures else "that takes the original data"
-        return UtilityVerdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
+        return Verdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
     better = [one for one in judged if one.beats_guessing]
     count = f"{len(better)} of {len(judged)} measures"
     worst = [shortened(one.name, 80) for one in judged if not one.beats_guessing]
     said = f" Not so: {'; '.join(worst[:3])}{' and others' if len(worst) > 3 else ''}." if worst else ""
     if not better:
         sentence = f"None of {len(judged)} measures is better than a guess by more than chance explains."
-        return UtilityVerdict("guessing", "Not better than guessing beyond chance", sentence)
+        return Verdict("guessing", "Not better than guessing beyond chance", sentence)
     if len(better) == len(judged) and min(one.kept or 0.0 for one in judged) >= _NEARLY:
         sentence = (
             f"All of {len(judged)} measures keep {_NEARLY:.0%} or more of what the original has over a guess."
         )
-        return UtilityVerdict("kept", "Nearly as good as the original", sentence)
+        return Verdict("kept", "Nearly as good as the original", sentence)
     sentence = f"{count} are better than a guess by more than chance explains."
     if 2 * len(better) < len(judged):
-        return UtilityVerdict("little", "Little better than guessing", f"{sentence}{said}")
-    return UtilityVerdict("better", "Better than guessing", f"{sentence}{said}")
+        return Verdict("little", "Little better than guessing", f"{sentence}{said}")
+    return Verdict("better", "Better than guessing", f"{sentence}{said}")
 
 
-def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Return the notes of assessments on omitted measures, each once, with the releases it concerns."""
-    said: dict[str, list[str]] = {}
-    for name, utility in releases:
-        lines = utility.get("remarks")
-        for line in lines if isinstance(lines, Sequence) and not isinstance(lines, str) else ():
-            said.setdefault(str(line), []).append(shortened(name, 60))
+def joined_remarks(releases: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return the remarks on omitted measures, each once, with the names of the releases it concerns."""
+    named: dict[str, list[str]] = {}
+    for name, remarks in releases:
+        for line in remarks:
+            named.setdefault(line, []).append(shortened(name, 60))
     return [
-        line if len(names) == len(releases) else f"{', '.join(names)}: {line}" for line, names in said.items()
+        line if len(names) == len(releases) else f"{', '.join(names)}: {line}"
+        for line, names in named.items()
     ]
 
 
@@ -110,19 +95,3 @@ def _cell(one: Measure | None) -> dict[str, str]:
         beside += f", ± {at_most(one.margin, 3)} by chance"
     note = "not better than a guess beyond chance" if one.beats_guessing is False else ""
     return {"value": plain(one.value), "beside": beside, "note": "; ".join(filter(None, [note, one.note]))}
-
-
-def _from_document(one: Any, release: str) -> Measure:
-    if not isinstance(one, Mapping) or "name" not in one or "value" not in one:
-        raise BadInput(f"the utility of {release!r} lists something that is no measure with name and value.")
-    numbers = {key: _number(one.get(key), one["name"], release) for key in _NUMBERS}
-    better: Any = str(one.get("better") or "higher")
-    return Measure(str(one["name"]), better=better, note=str(one.get("note") or ""), **numbers)
-
-
-def _number(value: Any, name: Any, release: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise BadInput(f"utility {name!r} of {release!r} is neither a number nor None.")
-    return float(value)

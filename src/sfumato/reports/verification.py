@@ -257,7 +257,7 @@ def _clients_check(certificate: Certificate, clients: Mapping[str, Any], ledger:
     answer has paid for fewer rounds than are stated, and sent nothing in the others.
     """
     stated, rounds = certificate.statement.proven, certificate.statement.parameters["rounds_paid"]
-    told, elsewhere = [], []
+    details, elsewhere = [], []
     for client, row in sorted(clients.items()):
         name = f"{certificate.dataset}/{client}"
         entry = ledger.find(row["hash"]) if row["ledger"] == ledger.identity else None
@@ -271,10 +271,10 @@ def _clients_check(certificate: Certificate, clients: Mapping[str, Any], ledger:
             continue
         run = entry.purpose.rpartition(" ")[0]
         paid = sum(each.purpose.rpartition(" ")[0] == run for each in ledger.history(name))
-        told.append(f"{client} paid for {paid} of {rounds} rounds")
+        details.append(f"{client} paid for {paid} of {rounds} rounds")
     if elsewhere:
-        told.append(f"{', '.join(elsewhere)} paid in another ledger")
-    return Check("ledger", "not checked" if elsewhere else "holds", "; ".join(told))
+        details.append(f"{', '.join(elsewhere)} paid in another ledger")
+    return Check("ledger", "not checked" if elsewhere else "holds", "; ".join(details))
 
 
 def _covers(paid: Guarantee | None, part: Guarantee) -> bool:

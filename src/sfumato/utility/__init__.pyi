@@ -3,7 +3,6 @@ from .assessment import Measure as Measure
 from .assessment import assess as assess
 from .distribution import frechet_distance as frechet_distance
 from .distribution import inception_style_score as inception_style_score
-from .frontiers import Choice as Choice
 from .frontiers import frontier as frontier
 from .frontiers import knee as knee
 from .image_measures import flicker as flicker

@@ -1,17 +1,16 @@
-"""Utility of a release: all measures that apply, in one call, as a table or as values."""
+"""Utility of a release: all measures that apply, in one call."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.privacy import format_table
 from sfumato.utility.distances import Progress
 from sfumato.utility.distribution import cosine_similarity, frechet_distance, inception_style_score
 from sfumato.utility.image_measures import psnr, ssim
@@ -69,10 +68,6 @@ class Measure:
             return abs(self.chance - self.original) - abs(value - self.original)
         return self.chance - value if self.better == "lower" else value - self.chance
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Assessment:
@@ -84,7 +79,6 @@ class Assessment:
 
     measures: tuple[Measure, ...]
     remarks: tuple[str, ...]
-    rows: int
     structure: Structure | None = None
 
     def __getitem__(self, name: str) -> Measure:
@@ -92,29 +86,6 @@ class Assessment:
             if measure.name == name:
                 return measure
         raise KeyError(name)
-
-    def __str__(self) -> str:
-        rows = [
-            [one.name, _shown(one.value), _shown(one.original), _shown(one.chance), one.better, one.note]
-            for one in self.measures
-        ]
-        lines = [f"Utility of {self.rows:,} released records"]
-        if rows:
-            lines += format_table(["measure", "release", "original", "chance", "better", "note"], rows)
-        return "\n".join([*lines, *(f"Note: {sentence}" for sentence in self.remarks)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "rows": self.rows,
-            "measures": [measure.to_dict() for measure in self.measures],
-            "remarks": list(self.remarks),
-            "structure": None if self.structure is None else self.structure.to_dict(),
-        }
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
 
 
 def assess(
@@ -206,14 +177,14 @@ def assess(
         if image_shape is not None:
             attempt(lambda: _frechet(before, after))
     tell("done", 1.0)
-    return Assessment(tuple(measures), tuple(remarks), len(first), kept[0] if kept else None)
+    return Assessment(tuple(measures), tuple(remarks), kept[0] if kept else None)
 
 
 def _probes(
     before: NDArray[Any], after: NDArray[Any], groups: NDArray[np.intp], seed: int, *, scored: bool
 ) -> list[Measure]:
     """Run all that needs a classifier, each of the two fitted once; with ``scored`` also that of pictures."""
-    parts = split(groups, seed=seed, test_share=0.2)
+    parts = split(groups, seed=seed)
     learner = fitted(before, groups, parts)
     student = fitted(after, groups, parts)
     own, probe = learner.scored(before), student.scored(after)

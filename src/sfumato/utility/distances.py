@@ -158,9 +158,13 @@ def _single_will_do(pilot: NDArray[np.float64]) -> bool:
     """
     if pilot.shape[1] > _WIDEST_SINGLE:
         return False
-    norms = np.einsum("ij,ij->i", pilot, pilot)
-    squared = (norms + norms[:, None] - 2.0 * (pilot @ pilot.T))[np.triu_indices(len(pilot), 1)]
-    return bool(np.quantile(squared, 0.02) >= 1e-4 * norms.mean())
+    return bool(np.quantile(_pair_distances(pilot), 0.02) >= 1e-4 * np.square(pilot).sum(axis=1).mean())
+
+
+def _pair_distances(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared distances of all pairs of a few rows."""
+    norms = np.einsum("ij,ij->i", rows, rows)
+    return np.asarray((norms + norms[:, None] - 2.0 * (rows @ rows.T))[np.triu_indices(len(rows), 1)])
 
 
 def _scaled(values: NDArray[Any], exponent: int) -> NDArray[np.float64]:
@@ -249,9 +253,7 @@ class Codes:
         self._rows = rows
         self.codes = np.empty(rows * (rows - 1) // 2, dtype=np.uint16)
         chosen = np.linspace(0, rows - 1, min(rows, _RANKS_PILOT)).astype(np.intp)
-        pilot = points.moved[chosen].astype(np.float64)
-        norms = np.einsum("ij,ij->i", pilot, pilot)
-        squared = (norms + norms[:, None] - 2.0 * (pilot @ pilot.T))[np.triu_indices(len(pilot), 1)]
+        squared = _pair_distances(points.moved[chosen].astype(np.float64))
         bits = np.sort(np.maximum(squared, 0.0).astype(np.float32)).view(np.int32)
         tail = int(_TAIL * bits.size)
         self._low = bits[tail]
@@ -274,15 +276,7 @@ class Codes:
             self.codes[start : start + self._rows - first - step - 1] = bins[step, step + 1 :]
 
 
-@dataclass(frozen=True)
-class Binned:
-    """Spearman's correlation by bins; binning changed it by at most ``error``."""
-
-    value: float
-    error: float
-
-
-def binned(first: NDArray[np.uint16], second: NDArray[np.uint16]) -> Binned:
+def binned(first: NDArray[np.uint16], second: NDArray[np.uint16]) -> tuple[float, float]:
     """Return the correlation of the mid-ranks of two lists of bins, with a bound on what binning changed.
 
     Ranks r are the bins' mid-ranks plus a part orthogonal to everything that is constant in each bin, whose
@@ -299,7 +293,7 @@ def binned(first: NDArray[np.uint16], second: NDArray[np.uint16]) -> Binned:
         ranks.append(middle)
         squares.append(length)
     if min(squares) == 0.0:
-        return Binned(math.nan, math.pi)
+        return math.nan, math.pi
     parts = np.zeros(-(-first.size // _RANKS_CHUNK))
 
     def add(part: int) -> None:
@@ -307,7 +301,7 @@ def binned(first: NDArray[np.uint16], second: NDArray[np.uint16]) -> Binned:
         parts[part] = ranks[0].take(first[here].astype(np.intp)) @ ranks[1].take(second[here].astype(np.intp))
 
     each_block(add, len(parts))
-    return Binned(math.fsum(parts) / math.sqrt(squares[0] * squares[1]), turn)
+    return math.fsum(parts) / math.sqrt(squares[0] * squares[1]), turn
 
 
 def _counts(codes: NDArray[np.uint16]) -> NDArray[np.float64]:
@@ -334,21 +328,14 @@ class Keys:
         self._rows = rows
         self.keys = np.zeros(rows * (rows - 1) // 2, dtype=np.uint64)
 
-    def visit_first(self, squared: NDArray[np.float32], first: int) -> None:
-        """Write the distances of rows ``first`` … to all later rows into the upper half of their keys."""
-        self._write(squared, first, np.uint64(32))
-
-    def visit_second(self, squared: NDArray[np.float32], first: int) -> None:
-        """Write the distances of rows ``first`` … to all later rows into the lower half of their keys."""
-        self._write(squared, first, np.uint64(0))
-
-    def _write(self, squared: NDArray[np.float32], first: int, shift: np.uint64) -> None:
+    def visit(self, squared: NDArray[np.float32], first: int, *, shift: int) -> None:
+        """Write the distances of rows ``first`` … to all later rows into their keys, ``shift`` bits up."""
         bits = squared.view(np.uint32)
         for step in range(len(squared)):
             row = first + step
             start = first_pair(row, self._rows)
             later = bits[step, row + 1 : self._rows].astype(np.uint64)
-            self.keys[start : start + self._rows - row - 1] |= later << shift
+            self.keys[start : start + self._rows - row - 1] |= later << np.uint64(shift)
 
 
 def exact_ranks(keys: NDArray[np.uint64]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.utility.paired_records import numbers
+from sfumato.mechanisms import finite_array
 
 __all__ = ["flicker", "lag", "psnr", "ssim"]
 
@@ -88,30 +88,24 @@ def psnr(original: Any, released: Any, *, data_range: float) -> NDArray[np.float
         return np.asarray(10.0 * (2.0 * math.log10(data_range) - np.log10(errors)))
 
 
-def ssim(original: Any, released: Any, *, data_range: float, sigma: float = 1.5) -> NDArray[np.float64]:
+def ssim(original: Any, released: Any, *, data_range: float) -> NDArray[np.float64]:
     """Structural similarity (Wang, Bovik, Sheikh, Simoncelli 2004) for each picture; 1 where nothing changed.
 
     Shapes and ``data_range`` are those of :func:`psnr`; of colours, the mean over channels is taken. Local
-    means and variances are weighted by a Gaussian of ``sigma`` pixels cut off at 3.5 sigma (11 × 11 pixels by
-    default), K₁ = 0.01, K₂ = 0.03, and windows that reach over the edge are left out; smaller pictures than
-    one window are refused.
+    means and variances are weighted by a Gaussian of 1.5 pixels cut off at 3.5 deviations (11 × 11 pixels),
+    K₁ = 0.01, K₂ = 0.03, and windows that reach over the edge are left out; smaller pictures than one window
+    are refused.
     """
     from scipy.ndimage import gaussian_filter
 
     first, second = _pictures(original, released, data_range)
-    radius = int(3.5 * sigma + 0.5) if sigma > 0.0 else 0
-    if radius < 1:
-        raise BadInput(f"`sigma` was {sigma}; a window needs at least 0.15 pixels.", parameter="sigma")
     height, width = first.shape[1:3]
-    if min(height, width) < 2 * radius + 1:
-        raise BadInput(
-            f"pictures of {height} × {width} pixels are smaller than the window of {2 * radius + 1} × "
-            f"{2 * radius + 1}; give a smaller sigma than {sigma:g}."
-        )
-    inner = (slice(None), slice(radius, height - radius), slice(radius, width - radius))
+    if min(height, width) < 11:
+        raise BadInput(f"pictures of {height} × {width} pixels are smaller than the window of 11 × 11.")
+    inner = (slice(None), slice(5, height - 5), slice(5, width - 5))
 
     def local(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(gaussian_filter(values, sigma, truncate=3.5, axes=(1, 2)))[inner]
+        return np.asarray(gaussian_filter(values, 1.5, truncate=3.5, axes=(1, 2)))[inner]
 
     low, high = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
     found = np.empty(len(first))
@@ -134,7 +128,8 @@ def _pictures(original: Any, released: Any, data_range: float) -> tuple[NDArray[
             f"`data_range` was {data_range}; give the span from black to white, 255 for bytes.",
             parameter="data_range",
         )
-    first, second = numbers(original, "original"), numbers(released, "released")
+    first = finite_array(original, "the original pictures")
+    second = finite_array(released, "the released pictures")
     if first.shape != second.shape:
         raise BadInput(
             f"original pictures have shape {first.shape} and released ones {second.shape}; both must agree."

@@ -8,38 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import as_array, check_visible
-
-
-def numbers(values: Any, name: str) -> NDArray[Any]:
-    """Return ``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
-    check_visible(values, f"the {name} array")
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind == "O" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
-            with np.errstate(over="ignore"):  # what becomes infinite is refused below
-                array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(
-            f"the {name} array is not made of numbers in rows of equal length: encode or drop what is not."
-        ) from None
-    if array.dtype.kind not in "biuf":
-        raise BadInput(
-            f"the {name} array holds values of type {array.dtype}; only real numbers can be compared."
-        )
-    if array.size == 0 or array.ndim == 0:
-        raise BadInput(f"the {name} array has shape {array.shape}; at least one row of numbers is needed.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0]) + 1
-        raise BadInput(
-            f"row {row} of the {name} array holds NaN or an infinity; only finite numbers compare."
-        )
-    return array
+from sfumato.mechanisms import as_array, finite_array
 
 
 def rows_of(values: Any, name: str) -> NDArray[Any]:
-    """Return ``values`` as :func:`numbers` of shape (n, d): axes are flattened, one axis is a column."""
-    array = numbers(values, name)
+    """Return ``values`` as finite numbers of shape (n, d): axes are flattened, one axis is a column."""
+    array = finite_array(values, f"the {name} array")
     return array.reshape(len(array), -1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ ERRORS = 4.0
 class Probe:
     """What a logistic regression reached on rows that it had not seen.
 
-    ``chance`` is the accuracy of always naming the commonest class of the rows learned from.
-    ``tested_on`` is "release" or "original"; ``converged`` is False where ``iterations`` ran out first;
-    ``differing`` counts the tested rows that either the model or always naming that class gets right.
+    ``chance`` is the accuracy of always naming the commonest class of the rows learned from. ``converged`` is
+    False where ``iterations`` ran out first; ``differing`` counts the tested rows that either the model or
+    always naming that class gets right.
     """
 
     accuracy: float
@@ -34,13 +34,8 @@ class Probe:
     classes: int
     learned_rows: int
     tested_rows: int
-    tested_on: str
     converged: bool
-    differing: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)
+    differing: int
 
 
 def linear_probe(
@@ -49,17 +44,16 @@ def linear_probe(
     *,
     tested_on: Any = None,
     seed: int = 0,
-    test_share: float = 0.2,
     standardise: bool = True,
     iterations: int = 1000,
 ) -> Probe:
     """Return accuracy and weighted F1 of a logistic regression on held-out rows (TADP-RME, eq. 8).
 
-    Rows are split with ``seed`` so that every class keeps its share. ``tested_on`` holds the same rows in the
-    original space: the probe then learns from the release and is tested on originals, which must have as many
-    columns. With ``standardise`` columns are centred and scaled by what the learned rows say. The model is
-    scikit-learn's logistic regression with its default penalty (C = 1). Columns of the release or of
-    ``tested_on`` that hold nothing but the label are no features and left out.
+    A fifth of the rows, drawn with ``seed`` so that every class keeps its share, is tested. ``tested_on``
+    holds the same rows in the original space: the probe then learns from the release and is tested on
+    originals, which must have as many columns. With ``standardise`` columns are centred and scaled by what
+    the learned rows say. The model is scikit-learn's logistic regression with its default penalty (C = 1).
+    Columns of the release or of ``tested_on`` that hold nothing but the label are no features and left out.
 
     **Edge cases.** One class, a class with one row, a split in which a class would be missing on either side,
     columns that are all constant and columns that all are the label are refused.
@@ -76,9 +70,8 @@ def linear_probe(
     if not features.any():
         raise BadInput("every column is the label itself: there is no feature to learn it from.")
     rows, tests = rows[:, features], tests[:, features]
-    parts = split(numbered, seed=seed, test_share=test_share)
-    learner = fitted(rows, numbered, parts, standardise=standardise, iterations=iterations)
-    return learner.scored(tests, "release" if tested_on is None else "original")
+    parts = split(numbered, seed=seed)
+    return fitted(rows, numbered, parts, standardise=standardise, iterations=iterations).scored(tests)
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ class Learner:
     parts: tuple[NDArray[np.intp], NDArray[np.intp]]
     converged: bool
 
-    def scored(self, tests: NDArray[Any], tested_on: str = "release") -> Probe:
+    def scored(self, tests: NDArray[Any]) -> Probe:
         """Return the accuracy on its held-out rows of ``tests``, all records in the space it learned in."""
         from sklearn.metrics import accuracy_score, f1_score
 
@@ -105,28 +98,20 @@ class Learner:
             classes=int(self.numbered.max()) + 1,
             learned_rows=len(learned),
             tested_rows=len(held),
-            tested_on=tested_on,
             converged=self.converged,
             differing=int(np.count_nonzero((answers == truth) != (truth == usual))),
         )
 
 
-def split(
-    numbered: NDArray[np.intp], *, seed: int, test_share: float
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return row numbers to learn from and to test on, every class with its share on both sides."""
+def split(numbered: NDArray[np.intp], *, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return row numbers to learn from, and a fifth to test on, every class with its share on both sides."""
     from sklearn.model_selection import train_test_split
 
-    if not 0.0 < test_share < 1.0:
-        raise BadInput(
-            f"`test_share` was {test_share}; it must lie strictly between 0 and 1.", parameter="test_share"
-        )
     classes = int(numbered.max()) + 1
-    tested = int(np.ceil(test_share * len(numbered)))
-    if tested < classes or len(numbered) - tested < classes:
+    tested = math.ceil(0.2 * len(numbered))
+    if tested < classes:
         raise BadInput(
-            f"{len(numbered)} rows split at test_share={test_share} leave no room for each of {classes} "
-            "classes on both sides; give more rows or another share."
+            f"a fifth of {len(numbered)} rows leaves no room for each of {classes} classes; give more rows."
         )
     learned, held = train_test_split(
         np.arange(len(numbered)), test_size=tested, random_state=seed, stratify=numbered

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms import whole
 from sfumato.utility.distances import (
     Codes,
     Keys,
@@ -59,21 +61,6 @@ class Structure:
     overlap_standard_error: Mapping[int, float] | None = None
     spearman_standard_error: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, without the single rows."""
-        errors = self.overlap_standard_error
-        return {
-            "overlap": {str(k): value for k, value in self.overlap.items()},
-            "chance": {str(k): value for k, value in self.chance.items()},
-            "spearman": self.spearman,
-            "spearman_error": self.spearman_error,
-            "pairs": self.pairs,
-            "rows": len(self.rows),
-            "sampled": self.sampled,
-            "overlap_standard_error": None if errors is None else {str(k): e for k, e in errors.items()},
-            "spearman_standard_error": self.spearman_standard_error,
-        }
-
 
 def structure(
     original: Any,
@@ -100,11 +87,7 @@ def structure(
     first, second = paired(original, released)
     count = len(first)
     sizes = _checked_sizes(neighbours, count)
-    if most_rows < _FEWEST:
-        raise BadInput(
-            f"`most_rows` was {most_rows}; draw at least {_FEWEST} rows, or leave it out.",
-            parameter="most_rows",
-        )
+    whole("most_rows", most_rows, smallest=_FEWEST)
     queries = min(count, most_rows)
     sampled = queries < count
     rows = np.arange(count)
@@ -162,16 +145,17 @@ def _from_codes(
 ) -> tuple[float, float, float | None]:
     """The same from bins where they are fine enough, and otherwise from exact ranks of float32 distances."""
     first, second = (one.codes for one in codes)
-    found = binned(first, second)
-    value, error = found.value, found.error
+    value, error = binned(first, second)
     if error > _TOLERANCE:
         pairs = Keys(rows)
-        for visit, points in ((pairs.visit_first, spaces[0]), (pairs.visit_second, spaces[1])):
-            sweep(points, rows, [visit], _progress(report, "exact ranks", 0.0, 1.0))
+        for shift, points in zip((32, 0), spaces, strict=True):
+            sweep(
+                points, rows, [partial(pairs.visit, shift=shift)], _progress(report, "exact ranks", 0.0, 1.0)
+            )
         value, error = exact_ranks(pairs.keys), 0.0
         if math.isnan(value):
             _refuse_equal([one.min() == one.max() for one in (first, second)])
-    deviation = _standard_error(first, second, rows, lambda a, b: binned(a, b).value) if sampled else None
+    deviation = _standard_error(first, second, rows, lambda a, b: binned(a, b)[0]) if sampled else None
     return value, error, deviation
 
 

@@ -110,7 +110,7 @@ def assess_table(
         except BadInput as refusal:
             remarks.append(str(refusal))
     tell("done", 1.0)
-    return Assessment(tuple(measures), tuple(remarks), len(second))
+    return Assessment(tuple(measures), tuple(remarks))
 
 
 def _mean(first: Floats, second: Floats, field: Field) -> Measure:
@@ -195,7 +195,7 @@ def _prediction(
     features = [column for column in range(first.shape[1]) if column not in gone]
     if not features:
         raise BadInput("the table has no column beside the label: nothing is predicted.")
-    parts = split(_compact(truth), seed=seed, test_share=0.2)
+    parts = split(_compact(truth), seed=seed)
     taken = parts[0] if len(first) == len(second) else np.arange(len(second))
     if len(np.unique(learned[taken])) < 2:
         raise BadInput("the release holds one class of the label: nothing is predicted.")

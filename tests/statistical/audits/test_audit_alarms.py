@@ -1,8 +1,8 @@
 """The standard audit accuses no mechanism or transform of the library that keeps its promise.
 
-Each is audited 100 times, with fresh noise, by every attack there is, at a joint confidence of 1 − 1e-3. If
-all bounds are sound, one audit accuses it with probability at most 1e-3, and five or more of them with
-probability at most P(Bin(100, 1e-3) ≥ 5) = 7e-8, which is the false-alarm rate of each test here.
+Each is audited 100 times, with fresh noise, by every attack that bounds ε or δ, at a joint confidence of
+1 − 1e-3. If all bounds are sound, one audit accuses it with probability at most 1e-3, and five or more of
+them with probability at most P(Bin(100, 1e-3) ≥ 5) = 7e-8, which is the false-alarm rate of each test here.
 """
 
 import inspect
@@ -37,7 +37,7 @@ LAYERS = {"layers": (2, 1, 3)}
 
 
 @pytest.fixture(autouse=True)
-def few_games(monkeypatch, few_trees):
+def few_games(monkeypatch, few_trees, bounds_only):
     """Bounds of a few games, scored by a few trees, hold as well, and take a hundredth of the time."""
     monkeypatch.setattr(release_audit, "audit_mechanism", partial(audit_mechanism, games=2000))
 

@@ -56,7 +56,8 @@ def _one_run(mechanism, canaries, rng):
     """Fair coins, one release of all canaries, and the guesses that are most certain."""
     coins = rng.integers(0, 2, canaries)
     released = mechanism.perturb(np.where(coins == 1, 1.0, -1.0)[:, None])
-    return best_guesses(likelihood_scores(mechanism, np.array([-1.0]), np.array([1.0]), released), coins)
+    scores = likelihood_scores(mechanism, np.array([-1.0]), np.array([1.0]), released)
+    return best_guesses(scores, coins, guesses=round(1.5 * canaries ** (2 / 3)))
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])

@@ -356,7 +356,7 @@ def test_other_neighbours_than_the_guarantees_prove_nothing():
     assert found.findings[0].neighbours == "add/remove"
 
 
-def test_the_whole_audit_of_a_learner():
+def test_the_whole_audit_of_a_learner(quick_classifiers):
     told = []
     found = audit_learner(
         Nearest,
@@ -387,7 +387,7 @@ def test_the_whole_audit_of_a_learner():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"canaries": 9}, "`canaries` was 9: 10 coins are the fewest"),
+        ({"canaries": 9}, "`canaries` must be a whole number, 10 or more"),
         ({"kind": "loud"}, "'loud' is no kind of canary: choose among directions, axes, mislabelled"),
         (
             {"kind": "mislabelled", "canaries": 401},
@@ -397,7 +397,7 @@ def test_the_whole_audit_of_a_learner():
         ({"delta": 1.0}, "`delta` was 1.0"),
         ({"neighbours": "swap"}, "are not known"),
         ({"X": X[:, 0]}, "features of shape"),
-        ({"X": np.where(np.arange(400)[:, None] == 3, np.nan, X)}, "record 3 are not all finite"),
+        ({"X": np.where(np.arange(400)[:, None] == 3, np.nan, X)}, "row 4, column 1 of features is not"),
         ({"y": Y[:10]}, "one whole number for each of 400 records"),
         ({"y": np.zeros(400, dtype=int)}, "two classes or more"),
     ],

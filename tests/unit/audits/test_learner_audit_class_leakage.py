@@ -32,17 +32,15 @@ def test_every_class_of_a_forest_leaks_and_the_numbers_are_those_of_its_records(
         inside, outside = (group.rows(group.labels == row.label) for group in (members, nonmembers))
         alone = loss_threshold(inside, outside)
         assert (row.members, row.nonmembers) == (len(inside), len(outside))
-        assert row.auc == alone.value
-        assert row.interval == alone.interval
-        assert row.tpr == alone.numbers["tpr_at_0.1%_fpr"]
-        assert row.to_dict()["advantage"] == alone.numbers["advantage"]
-        assert row.leakage == pytest.approx(2 * row.auc - 1)
+        document = json.loads(json.dumps(row.to_dict()))
+        assert document["auc"] == alone.value
+        assert document["interval"] == list(alone.interval)
+        for name in ("tpr_at_0.1%_fpr", "advantage"):
+            assert document[name] == alone.numbers[name]
+        assert document["leakage"] == pytest.approx(2 * alone.value - 1)
         assert row.finding.beats_chance
         assert row.finding.epsilon_lower is None
         assert "bound no ε" in row.note
-    document = json.loads(json.dumps([row.to_dict() for row in rows]))
-    assert document[1]["auc"] == rows[1].auc
-    assert document[1]["leakage"] == rows[1].leakage
 
 
 @pytest.mark.parametrize("attack", ["loss threshold", "loss_features"])
@@ -50,15 +48,15 @@ def test_the_class_that_leaks_is_found_and_the_others_are_not(attack):
     """False-alarm rate 1e-6 for each class that does not leak."""
     rows = class_leakage(*one_class_leaks(), attack=attack, confidence=CERTAIN)
     assert rows[2].finding.beats_chance
-    assert rows[2].leakage > 0.4
+    assert rows[2].to_dict()["leakage"] > 0.4
     for row in rows[:2]:
-        assert row.interval[0] <= 0.5 <= row.interval[1]
+        assert row.finding.interval[0] <= 0.5 <= row.finding.interval[1]
 
 
 def test_nothing_is_found_in_exchangeable_records():
     """False-alarm rate 1e-6 for each class."""
     for row in class_leakage(*exchangeable(), confidence=CERTAIN):
-        assert row.interval[0] <= 0.5 <= row.interval[1]
+        assert row.finding.interval[0] <= 0.5 <= row.finding.interval[1]
 
 
 def test_a_class_with_too_few_records_is_answered_in_words():
@@ -66,9 +64,8 @@ def test_a_class_with_too_few_records_is_answered_in_words():
     few = np.concatenate([np.flatnonzero(nonmembers.labels != 1), np.flatnonzero(nonmembers.labels == 1)[:4]])
     rows = class_leakage(members, nonmembers.rows(few))
     assert rows[1].finding is None
-    assert rows[1].auc is rows[1].interval is rows[1].tpr is rows[1].leakage is None
     assert rows[1].note == "class 1 has 300 members and 4 non-members: 10 of each are needed"
-    assert rows[1].to_dict()["auc"] is None
+    assert all(rows[1].to_dict()[name] is None for name in ("auc", "interval", "tpr_at_0.1%_fpr", "leakage"))
     assert rows[0].finding is not None
 
 

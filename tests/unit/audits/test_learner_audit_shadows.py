@@ -12,6 +12,8 @@ from sfumato.audits.learner_audit import audit_learner
 from sfumato.errors import BadInput
 
 pytest.importorskip("torch")
+# The attacks on one model that are run beside those by shadow models may be weak.
+pytestmark = pytest.mark.usefixtures("quick_classifiers")
 
 X, Y = FEATURES[:600], LABELS[:600]
 SHADOWED = ("LiRA online", "RMIA online", "shadow models")

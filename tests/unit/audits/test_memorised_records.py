@@ -143,7 +143,7 @@ class Storing(NoisySums):
         return Guarantee.pure(0.5, neighbours=self.neighbours)
 
 
-def test_a_learner_that_stores_records_contradicts_its_proof():
+def test_a_learner_that_stores_records_contradicts_its_proof(quick_classifiers):
     found = audit_learner(lambda: Storing(1.0, "zero-out", 0), FEATURES[:200], LABELS[:200])
     stored = found.findings[-1]
     assert (stored.attack, str(stored.neighbours)) == ("stored records", "zero-out")

@@ -98,7 +98,7 @@ def test_the_same_seed_gives_the_same_findings():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"resamples": 3}, "`resamples` was 3"),
+        ({"resamples": 3}, "`resamples` must be"),
         ({"confidence": 1.0}, "strictly between"),
     ],
 )

@@ -68,11 +68,11 @@ def test_arrays_are_copied_read_only_and_can_be_chosen_from():
         ([[0.5, 0.6]], [0], "do not sum to 1 in 1 rows, first in row 0: if they are logits"),
         ([[0.5, 0.5], [0.5, 0.4]], [0, 1], "do not sum to 1 in 1 rows, first in row 1"),
         ([[0.5, 0.5], [2.0, -1.0]], [0, 1], "negative in 1 rows, first in row 1: if they are logits"),
-        ([[0.5, float("nan")]], [0], "NaN or infinity in 1 places, first in row 0, column 1"),
+        ([[0.5, float("nan")]], [0], "row 1, column 2 of probabilities is not a finite number"),
         ([0.5, 0.5], [0, 1], "one column a class, two classes or more: got shape (2,)"),
         ([[1.0], [1.0]], [0, 0], "got shape (2, 1)"),
-        (np.empty((0, 3)), [], "got shape (0, 3)"),
-        ([["a", "b"]], [0], "must be an array of numbers"),
+        (np.empty((0, 3)), [], "the shape is (0, 3)"),
+        ([["a", "b"]], [0], "must be real numbers"),
         ([[0.5, 0.5]], [0, 1], "labels must be one a record, shape (1,): got shape (2,)"),
         ([[0.5, 0.5]], [[0]], "got shape (1, 1)"),
         ([[0.5, 0.5]], [2], "labels lie outside 0 to 1 in 1 rows, first in row 0"),
@@ -106,5 +106,5 @@ def test_predictions_of_different_models_are_not_compared():
 
 
 def test_ragged_rows_are_no_numbers():
-    with pytest.raises(BadInput, match="logits must be an array of numbers"):
+    with pytest.raises(BadInput, match="logits must be numbers, with rows of equal length"):
         numbers([[1.0], [1.0, 2.0]], "logits")

@@ -116,7 +116,7 @@ def test_no_more_than_a_thousand_are_left_out_of_many():
 
 
 def test_no_records_are_refused():
-    with pytest.raises(BadInput, match="1 or more are needed"):
+    with pytest.raises(BadInput, match="1 or more"):
         Canaries.drawn(0, Neighbours.REPLACE, np.random.default_rng(0))
 
 

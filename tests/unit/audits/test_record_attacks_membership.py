@@ -115,7 +115,7 @@ CONSTANT = np.ones((50, 3))
         (X, X, {"nonmembers": X[:5]}, "table of non-members has 5 rows"),
         (X, X, {"nonmembers": X[:, :9]}, "non-members have 9 columns and the members 64"),
         (X, X, {"sigma": -1.0}, "`sigma` must be a positive number"),
-        (X, X, {"limit": 10}, "`limit` was 10"),
+        (X, X, {"limit": 10}, "`limit` must be"),
         (X, X, {"confidence": 0.0}, "`confidence` was 0"),
     ],
 )

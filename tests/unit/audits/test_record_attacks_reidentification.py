@@ -105,7 +105,7 @@ def test_results_repeat() -> None:
         (X[0], X[0], {}, r"shape \(64,\)"),
         (np.ones((20, 3)), np.ones((20, 3)), {}, "every original record is the same"),
         (X, np.where(np.arange(64) == 7, np.nan, X), {}, "row 1, column 8 of the release is not a finite"),
-        ([["a", "b"]] * 20, X[:20], {}, "the original must be a table of numbers"),
+        ([["a", "b"]] * 20, X[:20], {}, "the original must be"),
         ([[1.0], [1.0, 2.0]], X[:2], {}, "with rows of equal length"),
         (X, X, {"confidence": 1.5}, "`confidence` was 1.5"),
     ],

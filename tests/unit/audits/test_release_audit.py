@@ -1,7 +1,6 @@
 """The standard audit: at which δ its games are played, what they are about, and what they say of a claim."""
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from sklearn.datasets import load_digits
 import sfumato as sf
 from sfumato.audits import release_audit
 from sfumato.audits.lower_bounds import usual_delta
-from sfumato.audits.mechanism_audit import audit_mechanism
 from sfumato.privacy import Guarantee
 
 IMAGES = np.floor(16.0 * load_digits().data).clip(0.0, 255.0)
@@ -80,12 +78,13 @@ def test_zero_out_is_measured_at_the_delta_that_was_asked_for():
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_measured_does_not_fall_as_epsilon_grows(noise, monkeypatch):
+def test_measured_does_not_fall_as_epsilon_grows(noise, monkeypatch, bounds_only):
     """False-alarm rate 1e-6: 28 falls in 30 steps, none more likely than not; the ends lie far apart.
 
-    At the δ of the statement, which grows with ε, what was measured fell to 0, with however many games.
+    At the δ of the statement, which grows with ε, what was measured fell to 0. Games with the mechanism drawn
+    anew do not count for what a release reveals, and are left out.
     """
-    monkeypatch.setattr(release_audit, "audit_mechanism", partial(audit_mechanism, games=5000))
+    monkeypatch.setattr(release_audit, "audit_mechanism", lambda statement, **options: [])
     assert binom.sf(27, 30, 0.5) < 1e-6
     grid, falls = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 0
     for turn in range(6):

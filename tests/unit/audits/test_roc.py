@@ -8,15 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import roc_auc_score
-from sklearn.metrics import roc_curve as sklearn_curve
 
 from sfumato.audits.lower_bounds import check_scores
-from sfumato.audits.roc import Placements, auc, finding_from_scores, roc_curve, tpr_at_fpr
+from sfumato.audits.roc import Placements, auc, finding_from_scores, tpr_at_fpr
 from sfumato.errors import BadInput
 
 
 def auc_interval(members, nonmembers, confidence):
     return Placements.of(members, nonmembers).interval(confidence)
+
+
+def curve(members, nonmembers):
+    """False and true positive rates at every threshold, and where nobody is flagged."""
+    rates = [[np.mean(np.array(side) >= t) for side in (nonmembers, members)] for t in members + nonmembers]
+    return [*rates, [0.0, 0.0]]
 
 
 SCORES = st.lists(st.integers(-3, 3).map(float) | st.just(np.inf), min_size=1, max_size=12)
@@ -35,25 +40,17 @@ def test_auc_is_the_share_of_pairs_in_order_with_ties_counted_half(members, nonm
 
 @settings(max_examples=100, deadline=None)
 @given(SCORES, SCORES)
-def test_the_curve_holds_every_threshold(members, nonmembers):
-    fpr, tpr, thresholds = roc_curve(members, nonmembers)
-    for index in range(1, thresholds.size):
-        assert fpr[index] == pytest.approx(np.mean(np.array(nonmembers) >= thresholds[index]))
-        assert tpr[index] == pytest.approx(np.mean(np.array(members) >= thresholds[index]))
-    assert (fpr[0], tpr[0]) == (0, 0)
-    assert (fpr[-1], tpr[-1]) == (1, 1)
-    assert np.trapezoid(tpr, fpr) == pytest.approx(auc(members, nonmembers))
+def test_the_advantage_is_the_best_over_all_thresholds(members, nonmembers):
+    found = finding_from_scores("attack", "threat", members, nonmembers)
+    gains = [tpr - fpr for fpr, tpr in curve(members, nonmembers)]
+    assert found.numbers["advantage"] == pytest.approx(max(gains), abs=1e-12)
 
 
-def test_auc_and_curve_agree_with_scikit_learn():
+def test_auc_agrees_with_scikit_learn():
     rng = np.random.default_rng(0)
     members, nonmembers = np.round(rng.normal(1, 1, 300), 1), np.round(rng.normal(0, 1, 200), 1)
     truth, scores = np.repeat([1, 0], [300, 200]), np.concatenate([members, nonmembers])
     assert auc(members, nonmembers) == pytest.approx(roc_auc_score(truth, scores))
-    for ours, theirs in zip(
-        roc_curve(members, nonmembers), sklearn_curve(truth, scores, drop_intermediate=False), strict=True
-    ):
-        assert ours == pytest.approx(theirs)
 
 
 def test_the_variance_without_ties_is_that_of_delong():
@@ -138,8 +135,8 @@ def test_the_true_positive_rate_is_that_of_the_lowest_allowed_threshold():
 @given(SCORES, SCORES, st.floats(0.01, 0.9))
 def test_the_true_positive_rate_is_the_best_point_of_the_curve_left_of_the_fpr(members, nonmembers, fpr):
     found = tpr_at_fpr(members, nonmembers, fpr)
-    curve = roc_curve(members, nonmembers)
-    assert found.rate == pytest.approx(np.max(curve[1][curve[0] <= fpr + 1e-12]))
+    allowed = [tpr for false, tpr in curve(members, nonmembers) if false <= fpr + 1e-12]
+    assert found.rate == pytest.approx(max(allowed))
 
 
 def test_too_few_non_members_are_named():
@@ -201,6 +198,6 @@ def test_a_false_positive_rate_that_is_none_is_refused(fpr):
 def test_a_million_scores_take_seconds():
     rng = np.random.default_rng(0)
     members, nonmembers = rng.normal(size=500_000), rng.normal(size=500_000)
-    start = time.perf_counter()
+    start = time.process_time()
     finding_from_scores("attack", "threat", members, nonmembers)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -161,14 +161,14 @@ X2, R2, Z2, RZ2 = [0.5, 0.9], [[0.5, 0.5]], [0.5], [[0.5]]
         (
             ([0.5, np.nan], R2, Z2, RZ2),
             {},
-            "probabilities of records of the target hold NaN or infinity in 1 places, first for record 1",
+            "row 2 of the target's probabilities of records is not a finite number",
         ),
         (([0.5, 1.5], R2, Z2, RZ2), {}, "lie outside 0 to 1"),
         ((X2, [[0.5, -0.1]], Z2, RZ2), {}, "lie outside 0 to 1"),
-        ((X2, R2, [np.nan], RZ2), {}, "probabilities of the population of the target hold NaN"),
+        ((X2, R2, [np.nan], RZ2), {}, "of the population is not a finite number"),
         ((X2, [[0.5]], Z2, RZ2), {}, "got (2,) and (1, 1)"),
-        (([], np.empty((1, 0)), Z2, RZ2), {}, "got (0,)"),
-        ((X2, np.empty((0, 2)), Z2, RZ2), {}, "for one other model or more: got (2,) and (0, 2)"),
+        (([], np.empty((1, 0)), Z2, RZ2), {}, "the shape is (0,)"),
+        ((X2, np.empty((0, 2)), Z2, RZ2), {}, "the shape is (0, 2)"),
         ((X2, R2, Z2, [[0.5], [0.5]]), {}, "1 reference models answered about the records and 2 about"),
         ((X2, R2, Z2, RZ2), {"inside": [[1, 0]]}, "the mask must be True or False"),
         (
@@ -176,7 +176,7 @@ X2, R2, Z2, RZ2 = [0.5, 0.9], [[0.5, 0.5]], [0.5], [[0.5]]
             {"inside": [[True, False]]},
             "2 of 2 records lack a reference model inside or outside",
         ),
-        ((["p", "q"], R2, Z2, RZ2), {}, "must be an array of numbers"),
+        ((["p", "q"], R2, Z2, RZ2), {}, "of records must be real numbers"),
     ],
 )
 def test_what_cannot_be_attacked_is_refused_in_a_sentence(arguments, options, sentence):

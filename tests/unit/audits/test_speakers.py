@@ -149,7 +149,7 @@ def test_stereo_and_whole_numbers_are_the_same_recording():
         ({"held_out": np.ones(120, dtype=bool)}, "must be held out"),
         ({"held_out": np.arange(120)}, "True or False"),
         ({"held_out": np.arange(120) < 40}, "held out only"),
-        ({"rate": 0}, "`rate` was"),
+        ({"rate": 0}, "`rate` must be"),
         ({"original": [np.zeros((2, 2, 2))] * 120}, "recording 0 has shape"),
         ({"original": [np.array([])] * 120}, "recording 0 has shape"),
         ({"original": [np.array([np.nan])] * 120}, "no finite number"),

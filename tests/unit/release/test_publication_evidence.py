@@ -157,7 +157,7 @@ def test_what_cannot_be_shown_is_a_remark_of_the_report():
         class_names=("a", "b"),
         rng=np.random.default_rng(0),
     )
-    remarks = " ".join(entry.utility["remarks"])
+    remarks = " ".join(entry.remarks)
     assert "nothing to show side by side" in remarks
     assert "from which no classifier can learn" in remarks
 

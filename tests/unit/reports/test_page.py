@@ -27,7 +27,7 @@ from sfumato.reports.page import render_report, write_report
 from sfumato.reports.page_text import unbroken
 from sfumato.reports.plots import Frontier, Point
 from sfumato.reports.release_entry import Budget, Entry
-from sfumato.utility import assess
+from sfumato.utility import Measure, assess
 
 ABOUT = {"delta": 1e-6, "unit": "record", "neighbours": "replace"}
 
@@ -51,7 +51,7 @@ def entry(digits):
             Finding("ridge", "knows pairs", "error", 0.7, 0.6, (0.6, 0.8), 0.99, higher_is_worse=False),
             Finding("game", "knows both", "ε", 0.8, 0.0, None, 0.99, epsilon_lower=0.8, **ABOUT),
         ),
-        {"accuracy": 0.81, "SSIM": None},
+        (Measure("accuracy", 0.81), Measure("SSIM", None)),
         Pictures(digits[:2].reshape(-1, 8, 8), np.asarray(release.value)[:2].reshape(-1, 8, 8)),
         np.linspace(0.0, 1.0, 60),
         release.provenance,
@@ -179,9 +179,9 @@ def test_a_template_in_a_name_is_not_run(entry):
 
 def test_numbers_that_are_none_are_told_in_words(entry):
     finding = replace(entry.findings[0], interval=(-math.inf, math.inf), numbers={"ratio": math.nan})
-    utility = {"a": math.nan, "b": math.inf, "c": None, "d": np.float32(0.5)}
+    measures = [Measure("a", math.nan), Measure("b", math.inf), Measure("c", None), Measure("d", 0.5)]
     points = [Point("a", math.nan, math.inf, math.nan), Point("b", 1.0, math.nan, 2.0)]
-    page = render_report([replace(entry, findings=(finding,), utility=utility)], frontier=Frontier(points))
+    page = render_report([replace(entry, findings=(finding,), measures=measures)], frontier=Frontier(points))
     shell = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
     assert not re.search(r"\b(nan|inf)\b|[\">]None[\"<]", shell)
     assert 'data-value="Infinity">nothing' in page
@@ -191,15 +191,17 @@ def test_numbers_that_are_none_are_told_in_words(entry):
 
 def test_an_assessment_is_told_with_what_to_compare_it_with(entry, digits):
     labels = np.arange(len(digits)) % 2
-    told = assess(digits, digits[::-1], labels, image_shape=(8, 8)).to_dict()
-    text = Reading(render_report([replace(entry, utility=told), replace(entry, utility={"SSIM": 0.5})])).text
-    for measure in told["measures"]:
-        assert measure["name"] in text
-    accuracy = told["measures"][0]
-    beside = f"original {accuracy['original']:.3g}, a guess {accuracy['chance']:.3g}"
-    assert f"{accuracy['name']} {accuracy['value']:.4g} {beside}" in text
+    found = assess(digits, digits[::-1], labels, image_shape=(8, 8))
+    assessed = replace(entry, measures=found.measures, remarks=found.remarks)
+    other = replace(entry, measures=[Measure("SSIM", 0.5)])
+    text = Reading(render_report([assessed, other])).text
+    for measure in found.measures:
+        assert measure.name in text
+    accuracy = found.measures[0]
+    beside = f"original {accuracy.original:.3g}, a guess {accuracy.chance:.3g}"
+    assert f"{accuracy.name} {accuracy.value:.4g} {beside}" in text
     assert "smaller is better" in text
-    assert all(remark in text for remark in told["remarks"])
+    assert all(remark in text for remark in found.remarks)
 
 
 def test_the_same_arguments_give_the_same_bytes(whole, page):
@@ -254,21 +256,20 @@ def test_the_file_appears_whole_and_what_is_computed_from_originals_is_its_owner
 
 def test_a_utility_verdict_stands_beside_the_privacy_verdict(entry):
     """Proven, and not better than guessing: one page says both."""
-    measure = {"name": "accuracy", "value": 0.52, "original": 0.9, "chance": 0.5, "margin": 0.05}
-    text = Reading(render_report([replace(entry, utility={"measures": [measure]})])).text
+    measure = Measure("accuracy", 0.52, original=0.9, chance=0.5, margin=0.05)
+    text = Reading(render_report([replace(entry, measures=[measure])])).text
     assert "Not better than guessing beyond chance" in text
     # By a little better than a guess: what chance explains is told beside it.
     assert (
         "accuracy 0.52 original 0.9, a guess 0.5, ± 0.05 by chance not better than a guess beyond chance"
         in text
     )
-    better = {**measure, "value": 0.7}
-    text = Reading(render_report([replace(entry, utility={"measures": [better]})])).text
+    text = Reading(render_report([replace(entry, measures=[replace(measure, value=0.7)])])).text
     assert "Better than guessing" in text
     assert "better than a guess beyond chance" not in text
-    kept = Reading(render_report([replace(entry, utility={"measures": [{**measure, "value": 0.89}]})])).text
+    kept = Reading(render_report([replace(entry, measures=[replace(measure, value=0.89)])])).text
     assert "Nearly as good as the original" in kept
-    assert "Utility not judged" in Reading(render_report([replace(entry, utility={})])).text
+    assert "Utility not judged" in Reading(render_report([replace(entry, measures=())])).text
 
 
 def test_a_refusal_leaves_an_older_report_as_it_was(whole, entry, tmp_path):
@@ -288,14 +289,6 @@ def test_a_report_of_nothing_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"name": " "}, "must have a name"),
-        ({"utility": {"accuracy": "high"}}, "neither a number nor None"),
-        ({"utility": {"measures": ["accuracy"]}}, "no measure with name and value"),
-    ],
-)
-def test_an_entry_that_cannot_be_told_is_refused(entry, changes, sentence):
-    with pytest.raises(BadInput, match=sentence):
-        replace(entry, **changes)
+def test_an_entry_without_a_name_is_refused(entry):
+    with pytest.raises(BadInput, match="must have a name"):
+        replace(entry, name=" ")

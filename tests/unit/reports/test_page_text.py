@@ -14,6 +14,7 @@ from sfumato.reports.page import render_report
 from sfumato.reports.page_text import shortened, shown
 from sfumato.reports.plots import Frontier, Point
 from sfumato.reports.release_entry import Entry
+from sfumato.utility import Measure
 
 HOSTILE = [
     "<script>window.taken = true</script>",
@@ -41,7 +42,8 @@ def test_hostile_text_stays_text_wherever_it_stands(text):
         (text,),
     )
     finding = Finding(text, text, text, 0.5, 0.5, (0.4, 0.6), 0.99, numbers={text: 1.0}, note=text)
-    entry = Entry(text, statement, (finding,), {text: 1.0}, Pictures(image, image), None, {text: text})
+    measures = (Measure(text, 1.0, note=text),)
+    entry = Entry(text, statement, (finding,), measures, Pictures(image, image), None, {text: text})
     frontier = Frontier([Point(text, 0.5, 1.0)], text)
     given = {"title": text, "date": text, "frontier": frontier, "reproduce": [text]}
     page = render_report([entry], **given)

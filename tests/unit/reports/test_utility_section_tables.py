@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from sfumato.errors import BadInput
-from sfumato.reports.utility_section import measured, utility_verdict
+from sfumato.reports.utility_section import utility_verdict
 from sfumato.utility import Field, assess_table, linear_probe
 
 ROWS = 4000
@@ -36,7 +36,7 @@ def nothing(rng, rows=ROWS):
 
 
 def judged(found):
-    return {one.name: one for one in measured(found.to_dict(), "table") if one.beats_guessing is not None}
+    return {one.name: one for one in found.measures if one.beats_guessing is not None}
 
 
 def test_the_original_itself_keeps_everything():

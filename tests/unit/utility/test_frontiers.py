@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.utility.frontiers import Choice, frontier, knee
+from sfumato.utility.frontiers import frontier, knee
 
 
 def choices(*pairs):
-    return [Choice(str(number), utility, cost) for number, (utility, cost) in enumerate(pairs)]
+    """Costs and utilities of pairs of a utility and a cost."""
+    return [cost for _, cost in pairs], [utility for utility, _ in pairs]
 
 
 points = st.lists(
@@ -22,42 +23,38 @@ points = st.lists(
 @settings(deadline=None)
 @given(points)
 def test_the_frontier_is_what_nobody_beats(pairs):
-    given_ = choices(*pairs)
-    kept = frontier(given_)
-    assert [one.cost for one in kept] == sorted({one.cost for one in kept})
-    for one in given_:
+    kept = frontier(*choices(*pairs))
+    costs = [pairs[place][1] for place in kept]
+    assert costs == sorted(set(costs))
+    for place, (utility, cost) in enumerate(pairs):
         beaten = any(
-            other.utility >= one.utility
-            and other.cost <= one.cost
-            and (other.utility, other.cost) != (one.utility, one.cost)
-            for other in given_
+            other >= utility and price <= cost and (other, price) != (utility, cost) for other, price in pairs
         )
-        first = next(other for other in given_ if (other.utility, other.cost) == (one.utility, one.cost))
-        assert (one in kept) == (not beaten and one is first)
+        assert (place in kept) == (not beaten and place == pairs.index((utility, cost)))
 
 
 def test_the_knee_is_farthest_from_the_line():
     found = choices((0.0, 0.0), (0.5, 1.0), (0.9, 2.0), (0.95, 6.0), (1.0, 10.0), (0.2, 9.0))
-    assert knee(found).name == "2"
-    assert knee(reversed(found)).name == "2"
+    assert knee(*found) == 2
+    assert knee(*(side[::-1] for side in found)) == 3
 
 
 def test_the_knee_does_not_depend_on_units():
     found = choices((10.0, 1.0), (60.0, 2.0), (80.0, 4.0), (90.0, 8.0))
-    changed = [Choice(one.name, 0.3 * one.utility - 7.0, 100.0 * one.cost + 5.0) for one in found]
-    assert knee(found).name == knee(changed).name == "1"
+    changed = [100.0 * cost + 5.0 for cost in found[0]], [0.3 * utility - 7.0 for utility in found[1]]
+    assert knee(*found) == knee(*changed) == 1
 
 
 def test_of_equal_knees_the_cheapest():
-    assert knee(choices((0.0, 0.0), (0.5, 0.25), (0.75, 0.5), (1.0, 1.0))).name == "1"
+    assert knee(*choices((0.0, 0.0), (0.5, 0.25), (0.75, 0.5), (1.0, 1.0))) == 1
     assert 0.3 - 0.1 < 0.4 - 0.2  # by rounding alone
-    assert knee(choices((0.0, 0.0), (0.3, 0.1), (0.4, 0.2), (1.0, 1.0))).name == "1"
+    assert knee(*choices((0.0, 0.0), (0.3, 0.1), (0.4, 0.2), (1.0, 1.0))) == 1
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        [],
+        choices(),
         choices((1.0, 1.0)),
         choices((0.0, 0.0), (1.0, 1.0)),
         choices((0.0, 0.0), (0.5, 0.5), (1.0, 1.0)),
@@ -67,24 +64,24 @@ def test_of_equal_knees_the_cheapest():
     ],
 )
 def test_no_knee(found):
-    assert knee(found) is None
+    assert knee(*found) is None
 
 
 def test_what_proves_nothing_stands_at_the_end_and_is_no_knee():
     found = choices((0.0, 0.0), (0.9, 1.0), (1.0, 5.0), (2.0, math.inf))
-    assert [one.name for one in frontier(found)] == ["0", "1", "2", "3"]
-    assert knee(found).name == "1"
+    assert frontier(*found) == [0, 1, 2, 3]
+    assert knee(*found) == 1
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("pair", "sentence"),
     [
-        (lambda: Choice("a", math.nan, 1.0), "utility of 'a' was nan"),
-        (lambda: Choice("a", math.inf, 1.0), "utility of 'a' was inf"),
-        (lambda: Choice("a", 1.0, math.nan), "cost of 'a' was nan"),
-        (lambda: Choice("a", 1.0, -math.inf), "cost of 'a' was -inf"),
+        ((math.nan, 1.0), "utility of choice 0 was nan"),
+        ((math.inf, 1.0), "utility of choice 0 was inf"),
+        ((1.0, math.nan), "cost of choice 0 was nan"),
+        ((1.0, -math.inf), "cost of choice 0 was -inf"),
     ],
 )
-def test_numbers_that_cannot_be_compared_are_refused(make, sentence):
+def test_numbers_that_cannot_be_compared_are_refused(pair, sentence):
     with pytest.raises(BadInput, match=sentence):
-        make()
+        frontier(*choices(pair))

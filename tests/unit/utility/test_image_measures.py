@@ -19,13 +19,13 @@ def patches(picture, size):
     return np.stack([picture[row : row + size, col : col + size] for row in steps for col in steps])
 
 
-def oracle(one, other, data_range, sigma=1.5):
+def oracle(one, other, data_range):
     colours = {"channel_axis": -1} if one.ndim == 3 else {}
     return structural_similarity(
         one.astype(float),
         other.astype(float),
         gaussian_weights=True,
-        sigma=sigma,
+        sigma=1.5,
         use_sample_covariance=False,
         data_range=data_range,
         **colours,
@@ -57,14 +57,6 @@ def test_psnr_by_hand():
     assert psnr(np.zeros((1, 2, 2)), np.full((1, 2, 2), 0.1), data_range=10.0)[0] == pytest.approx(40.0)
 
 
-def test_small_windows_for_small_pictures():
-    originals = patches(CAMERA, 8)[:20] / 255
-    released = np.clip(originals + np.random.default_rng(1).normal(0, 0.1, originals.shape), 0, 1)
-    found = ssim(originals, released, data_range=1.0, sigma=0.5)
-    expected = [oracle(one, other, 1.0, 0.5) for one, other in zip(originals, released, strict=True)]
-    assert np.allclose(found, expected, rtol=0, atol=1e-9)
-
-
 def test_batches_larger_than_one_part():
     originals = patches(CAMERA, 64)
     originals = np.concatenate([originals] * 9)
@@ -93,7 +85,7 @@ def test_the_same_pictures_and_swapped_pictures(seed, height, width, colours):
         (CAMERA[None], CAMERA[None, :9], {"data_range": 255}, "both must agree"),
         (CAMERA[None], CAMERA[None], {"data_range": 0}, "`data_range` was 0"),
         (CAMERA[None], CAMERA[None], {"data_range": np.inf}, "`data_range` was inf"),
-        (CAMERA[None], np.full((1, 512, 512), np.inf), {"data_range": 255}, "NaN or an infinity"),
+        (CAMERA[None], np.full((1, 512, 512), np.inf), {"data_range": 255}, "is not a finite number"),
     ],
 )
 @pytest.mark.parametrize("measure", [psnr, ssim])
@@ -102,7 +94,6 @@ def test_what_is_no_picture_is_refused(measure, one, other, options, sentence):
         measure(one, other, **options)
 
 
-@pytest.mark.parametrize(("sigma", "sentence"), [(1.5, "10 × 40 pixels are smaller"), (0.1, "at least 0.15")])
-def test_windows_that_do_not_fit_are_refused(sigma, sentence):
-    with pytest.raises(BadInput, match=sentence):
-        ssim(np.ones((2, 10, 40)), np.ones((2, 10, 40)), data_range=1.0, sigma=sigma)
+def test_pictures_smaller_than_the_window_are_refused():
+    with pytest.raises(BadInput, match="10 × 40 pixels are smaller"):
+        ssim(np.ones((2, 10, 40)), np.ones((2, 10, 40)), data_range=1.0)

@@ -218,14 +218,14 @@ def test_inputs_are_left_alone_and_progress_is_told():
     assert shares[-1] == 1.0
 
 
-def test_as_values_for_machines():
+def test_standard_errors_are_those_of_drawn_rows():
     X = DIGITS[:200]
-    whole = structure(X, X + 1.0).to_dict()
-    assert whole["overlap"] == {"5": 1.0, "10": 1.0, "20": 1.0}
-    assert (whole["rows"], whole["sampled"], whole["spearman_standard_error"]) == (200, False, None)
-    drawn = structure(X, X[:, ::3], most_rows=120).to_dict()
-    assert set(drawn["overlap_standard_error"]) == {"5", "10", "20"}
-    assert drawn["spearman_standard_error"] > 0.0
+    whole = structure(X, X + 1.0)
+    assert whole.overlap == {5: 1.0, 10: 1.0, 20: 1.0}
+    assert (len(whole.rows), whole.sampled, whole.spearman_standard_error) == (200, False, None)
+    drawn = structure(X, X[:, ::3], most_rows=120)
+    assert set(drawn.overlap_standard_error) == {5, 10, 20}
+    assert drawn.spearman_standard_error > 0.0
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_as_values_for_machines():
         (DIGITS[:50], DIGITS[:50], {"neighbours": []}, "whole numbers of at least 1"),
         (DIGITS[:50], DIGITS[:50], {"neighbours": [0]}, "whole numbers of at least 1"),
         (DIGITS[:50], DIGITS[:50], {"neighbours": [2.5]}, "whole numbers of at least 1"),
-        (DIGITS[:50], DIGITS[:50], {"most_rows": 99}, "draw at least 100 rows"),
+        (DIGITS[:50], DIGITS[:50], {"most_rows": 99}, "`most_rows` must be a whole number, 100 or more"),
     ],
 )
 def test_what_has_no_structure_is_refused(original, released, options, sentence):

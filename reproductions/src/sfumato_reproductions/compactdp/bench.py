@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.audits import Predictions, model_differences, one_run_finding, stored_records
+from sfumato.audits import Predictions, model_differences, stored_records
 from sfumato_reproductions.compactdp.attack import Attack, attack_all
 from sfumato_reproductions.compactdp.measured import Measured, OneRun, Proven, Stored
 from sfumato_reproductions.compactdp.methods import Method
@@ -142,8 +142,7 @@ class Bench:
             )
             found = model_differences(inside, outside, resamples=_RESAMPLES, confidence=CONFIDENCE)
             differences = {item.attack.removeprefix("difference in "): item.value for item in found}
-            game = one_run_finding(inside, outside, delta=DELTA, confidence=CONFIDENCE)
-            one_run = OneRun(*(int(game.numbers[count]) for count in ("correct", "guesses", "canaries")))
+            one_run = OneRun.played(inside, outside)
             read = stored_records(model, split.inside.features, split.outside.features, delta=DELTA).numbers
             stored = Stored(
                 *(int(read[name]) for name in ("members_found", "members", "nonmembers_found", "nonmembers"))

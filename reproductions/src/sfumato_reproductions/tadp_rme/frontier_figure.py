@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sfumato.utility import Choice, frontier, knee
+from sfumato.utility import frontier, knee
 from sfumato_reproductions.tadp_rme.figure import COLOURS, MARKERS, Drawing, axes_row, legend_below, tidy
 from sfumato_reproductions.tadp_rme.protocol import Run
 from sfumato_reproductions.tadp_rme.published import TRUST_SWEEP
@@ -29,17 +29,15 @@ def frontier_figure(results: Results) -> Drawing:
     for data in results.run.data:
         accuracy = [results.mean(data, tadp_rme(trust), "accuracy") for trust in trusts]
         privacy = [results.mean(data, tadp_rme(trust), "privacy") for trust in trusts]
-        choices = [
-            Choice(f"τ = {trust:g}", use, 1.0 - score)
-            for trust, use, score in zip(trusts, accuracy, privacy, strict=True)
-        ]
-        bend = knee(choices)
+        names = [f"τ = {trust:g}" for trust in trusts]
+        costs = [1.0 - score for score in privacy]
+        bend = knee(costs, accuracy)
         numbers[data] = {
             "accuracy": accuracy,
             "privacy": privacy,
             "proven": [results.proven(data, tadp_rme(trust)) for trust in trusts],
-            "frontier": [choice.name for choice in frontier(choices)],
-            "knee": None if bend is None else bend.name,
+            "frontier": [names[place] for place in frontier(costs, accuracy)],
+            "knee": None if bend is None else names[bend],
         }
 
     def draw(figure: Any) -> None:

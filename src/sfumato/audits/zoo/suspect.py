@@ -1,16 +1,14 @@
-"""A mechanism on trial: its promise, its releases of two neighbouring inputs, and attacks on it.
+"""A mechanism of the zoo: its promise, its releases of two neighbouring inputs, and attacks on it.
 
-**Informed attack.** The difference of the log-densities of independent noise, up to what both worlds share,
-is the best score.
+**Informed attack.** The best score is the difference of the log-densities of independent noise.
 
-**Generic attack.** It knows nothing of the mistake and looks for noise that repeats itself or is missing. The
-attacker knows both inputs, as differential privacy allows. Under the true one, what is left after subtracting
-it is the noise. Noise that is zero, or the same in two places, does not happen by chance.
+**Generic attack.** It knows both inputs and nothing of the mistake. What is left of a release after
+subtracting the true input is the noise; noise that is zero, or the same in two places, does not happen by
+chance.
 
-**Noise** and sound mechanisms are those of the package itself, drawn as its users draw them. Broken
-mechanisms take their noise from here too, unless the noise is the mistake: so each of them has the one
-mistake it is named after. NumPy's floating-point noise would be a second one, and the audit sees it: on
-noise of 0.3Δ/ε drawn that way, true ε 3.3, the rounding of the scores alone let it report 4.6.
+**Noise** is that of the package itself, also of broken mechanisms unless the noise is the mistake, so that
+each has the one mistake it is named after. NumPy's floating-point noise would be a second one: on noise of
+0.3Δ/ε drawn that way, true ε 3.3, the rounding of the scores alone let the audit report 4.6.
 """
 
 from __future__ import annotations
