@@ -102,7 +102,8 @@ def classifier_scores(first: Array, second: Array, *, seed: int = 0) -> tuple[Ar
     with threadpool_limits(limits=1, user_api="openmp"):
         qualities = []
         for model in _models(seed):
-            ranks = [_fit(model, learning).decision_function(rows) for rows in judged]
+            fitted = _fit(model, learning)
+            ranks = [fitted.decision_function(rows) for rows in judged]
             qualities.append(auc(ranks[1], ranks[0]))
         best = _fit(_models(seed)[int(np.argmax(qualities))], training)
         scores = [np.asarray(best.decision_function(rows[len(rows) // 2 :])) for rows in worlds]
