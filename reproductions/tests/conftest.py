@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from command_fixtures import called, command, executable, folder, home  # noqa: F401
-from quick_audits import quick_attackers  # noqa: F401
+from quick_audits import quick_attackers, quick_classifiers  # noqa: F401
 from sfumato_reproductions import regenerate
 
 

@@ -60,7 +60,7 @@ def test_the_page_says_how_it_was_made(run) -> None:
     sentences = (
         "Equation 4 is minimised with a logarithm",
         "every batch makes an update",
-        "are those of Opacus",
+        "are made by torch.func",
         "10,000 of the 60,000 training records of Fashion-MNIST",
         "of CompactDP + DP-SGD both stages",
         "for neighbours that add or remove a record, the proofs for zero-out",

@@ -229,11 +229,13 @@ class ClassLeakage:
     finding: Finding | None
     note: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; null if the class has too few records.
+    @property
+    def leakage(self) -> float | None:
+        """The leakage score, (AUC − 0.5)/0.5; below 0 if the attack does worse than a guess."""
+        return None if self.finding is None else (self.finding.value - 0.5) / 0.5
 
-        The leakage score is (AUC − 0.5)/0.5: below 0 if the attack does worse than a guess.
-        """
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; null if the class has too few records."""
         found: dict[str, Any] = {} if self.finding is None else self.finding.to_dict()
         numbers = found.get("numbers", {})
         return {
@@ -245,7 +247,7 @@ class ClassLeakage:
             "confidence": found.get("confidence"),
             "tpr_at_0.1%_fpr": numbers.get("tpr_at_0.1%_fpr"),
             "advantage": numbers.get("advantage"),
-            "leakage": numbers.get("privacy_risk"),
+            "leakage": self.leakage,
             "note": self.note,
         }
 

@@ -69,9 +69,9 @@ def of_pictures(kind=PlaneTier):
     sums = GREY.reshape(PICTURES, 4, SIDE, 4, SIDE).sum(axis=(2, 4)) / 255.0
     noise = {}
     for level in LEVELS:
-        tier = kind(
-            level, LEVELS, RANGE, DELTA, "pixels(1)", SIDE, restore="none", shape=(32, 32), randomness=keyed()
-        )
+        budget = {"distrust": level, "levels": LEVELS, "epsilon": RANGE, "delta": DELTA}
+        blocks = {"unit": "pixels(1)", "block": SIDE, "restore": "none", "shape": (32, 32)}
+        tier = kind(**budget, **blocks, randomness=keyed())
         soft = tier.soften(GREY[..., None], 255.0, 0)[:, ::SIDE, ::SIDE, 0]
         noise[level] = soft * (SIDE**2 / 255.0) - sums
     return noise, {level: 1.0 / gaussian_mu(budget, DELTA) for level, budget in BUDGETS.items()}

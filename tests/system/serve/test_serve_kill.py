@@ -212,6 +212,7 @@ def test_killed_workers_lose_no_spend_and_leave_no_release_unpaid(tmp_path, reco
             for name, rows in before.items():
                 assert now[name][: len(rows)] == rows, "a row that was there is gone"
             before = now
+        wait_for(lambda: {one.kind for one in clients if one.bodies} == {*KINDS}, 120.0)
         stop.set()
         for client in clients:
             client.join(240.0)
@@ -262,7 +263,8 @@ def check_again(served, client):
 
 def check_money(served, clients):
     """Each released file is paid for by a row that stays; each request is charged once."""
-    made, keys = list((served.data / "releases").rglob("x.npz")), KeyRing(served.data / "keys")
+    made, keys = list((served.data / "releases").rglob("*.npz")), KeyRing(served.data / "keys")
+    assert made
     with Ledger(f"sqlite:///{served.data / 'ledger.db'}") as ledger:
         assert ledger.check() == []
         charges, returned, drawn = {}, set(), Counter()

@@ -99,7 +99,7 @@ def test_a_half_sent_body_ends_with_its_sender(served):
 
 
 def _bodies(served):
-    return list((served.data / "work").rglob("x.npz*"))
+    return list((served.data / "work").rglob("*.npz*"))
 
 
 # Guesses

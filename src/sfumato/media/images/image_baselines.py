@@ -73,7 +73,7 @@ def _design(shape: Shape, unit: Unit, target: float, gaussian: bool, block: int)
     return Design(blocks, 0.0, (scale,) * shape[2], gaussian)
 
 
-class ChannelMeans(BlockNoise):
+class _ChannelMeans(BlockNoise):
     """Base of mechanisms that show noisy averages of the channels over flat blocks of ``block`` pixels."""
 
     block = 1
@@ -104,7 +104,7 @@ class ChannelMeans(BlockNoise):
 
 
 @dataclass(eq=False, repr=False)
-class DPPix(ChannelMeans):
+class DPPix(_ChannelMeans):
     """Pixelation with Laplace noise: ε-DP for any m pixels, ``unit="pixels(m)"``, in blocks of ``block``.
 
     **Guarantee.** ε for the asked unit under replace: Laplace mechanism.
@@ -215,7 +215,7 @@ class SpectralLaplace(CosineNoise):
 
 
 @dataclass(eq=False, repr=False)
-class ScaledPixels(ChannelMeans):
+class ScaledPixels(_ChannelMeans):
     """The paper's noise on pixels at its ``epsilon``: Laplace of scale 0.3·255/ε on every value.
 
     **Guarantee.** The true ε of the paper's noise under replace.
@@ -241,7 +241,7 @@ class ScaledPixels(ChannelMeans):
 
 
 @dataclass(eq=False, repr=False)
-class UniformPixels(ChannelMeans):
+class UniformPixels(_ChannelMeans):
     """Adds Laplace (``delta`` = 0) or Gaussian noise to every pixel, (ε, δ)-DP for ``unit``.
 
     **Guarantee.** ε, or (ε, δ), for the asked unit under replace: Laplace or Gaussian mechanism.
