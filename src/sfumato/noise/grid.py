@@ -254,14 +254,17 @@ class Rounded:
     ) -> None:
         """Write (``cells`` + noise of tier i)·``step`` into ``out[i]``, of any floating-point type.
 
-        ``cells`` are integers of shape (count,); ``relative`` is as for :meth:`draw`.
+        ``cells`` are integers of shape (count,), of which −0 becomes 0: a released zero would otherwise have
+        the sign of its cell. ``relative`` is as for :meth:`draw`.
         """
+        np.add(cells, 0.0, out=cells)
 
         def write(tier: int, where: Where, noise: Array) -> None:
-            noise += cells[where]
-            noise *= step
-            noise += 0.0  # −0 becomes 0: the sign of a zero would show that of a cell
-            out[tier][where] = noise
+            np.add(noise, cells[where], out=noise)
+            if isinstance(where, slice):
+                np.multiply(noise, step, out=out[tier][where], casting="same_kind")
+            else:
+                out[tier][where] = noise * step
 
         self._draw(stream, cells.size, relative, write)
 
