@@ -96,9 +96,11 @@ class _DpEvent:
         return guarantee._dp_event
 
     def __set__(self, guarantee: Guarantee, event: Event | DpEvent | None) -> None:
-        loaded = sys.modules.get("dp_accounting")
-        theirs = loaded is not None and isinstance(event, loaded.DpEvent)
-        guarantee.__dict__["_described"] = as_event(event) if theirs and event is not None else event
+        if event is not None and not isinstance(event, Event):
+            # Whoever has an event of dp-accounting has loaded it; another thread may be loading it otherwise.
+            loaded = sys.modules.get("dp_accounting")
+            event = as_event(event) if loaded is not None and isinstance(event, loaded.DpEvent) else event
+        guarantee.__dict__["_described"] = event
         guarantee.__dict__.pop("_dp_event", None)
 
 

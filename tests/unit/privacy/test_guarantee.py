@@ -1,5 +1,7 @@
 import math
+import sys
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -351,3 +353,9 @@ def test_no_number_of_buckets_makes_randomised_response_promise_more_than_it_kee
     """One double holds the event's noise; where that is too coarse, ε is kept and the curve given up."""
     held = Guarantee.randomised_response(epsilon, buckets).epsilon(0.0)
     assert epsilon <= held <= epsilon * (1 + 1e-9)
+
+
+def test_a_guarantee_is_made_while_another_thread_loads_dp_accounting(monkeypatch):
+    """Its module is then half loaded."""
+    monkeypatch.setitem(sys.modules, "dp_accounting", ModuleType("dp_accounting"))
+    assert Guarantee.laplace(2.0).epsilon() == 0.5
