@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, SfumatoError
 from sfumato.learners.federated import Arrays, Federated, OutOfBudget, layers_to_bytes
 from sfumato.ledger import BudgetRefused, Entry, Ledger, Preview, printable_name
 from sfumato.privacy import Guarantee
@@ -254,14 +254,24 @@ class RoundPayment:
     def settle(self) -> None:
         """Let the folder of a run stay until the run has ended, if anything was paid for it or nothing is."""
         run = self._kind.checkpoint
-        if run is not None and (not self.budgets.charged or any(self.spends().values())):
+        try:
+            paid = not self.budgets.charged or any(self.spends().values())
+        except SfumatoError:
+            paid = True  # a ledger that cannot be read may have paid
+        if run is not None and paid:
             run.settle()
 
     def bind(self, state: Federated) -> None:
-        """Bind what all clients paid for the last round of ``state`` to its parameters; refuse others."""
-        if state.rounds:
+        """Bind what all clients paid for the last round of ``state`` to its parameters; refuse others.
+
+        A round that ended the run without parameters was paid for too, and is bound to none.
+        """
+        number, arrays = state.rounds, state.arrays
+        if state.stopped is not None and not state.out_of_budget:
+            number, arrays = number + 1, []
+        if number:
             for client in self.clients:
-                self.budgets.bind(client, state.rounds, state.arrays)
+                self.budgets.bind(client, number, arrays)
 
     def spends(self) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of every client that this run has paid for."""

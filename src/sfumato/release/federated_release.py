@@ -30,7 +30,8 @@ is asked for again, by the same coins, and drawn. Noise is keyed by what it is a
 differ then share none with those before. The ledger binds in one transaction, so this holds for copies of a
 folder and for one that was restored from a backup: the second of two different outputs is refused, and used
 by nobody. ∎ As for every run, other data, code or terms are refused, and the key of each row commits to them.
-Without a budget there is no row to bind: then the folder of a run must not be copied.
+Without a budget there is no row to bind: then the folder of a run must not be copied, and a ledger must not
+be restored from a backup together with it.
 
 **Edge cases.** *The server comes back*: the first round without a state is asked for; clients that had
 answered it send the same again. *A client comes back* while the server runs: over gRPC its name was given to
@@ -56,7 +57,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import DatasetSource, open_dataset
 from sfumato.learners import checked_examples, make_extractor
 from sfumato.learners.federated import Federated
@@ -361,7 +362,7 @@ class _Run(Kind[RoundPayment]):
         pay()
         try:
             self.made = made = self._rounds(pay, report)
-        except BadInput:
+        except SfumatoError:
             pay.settle()  # a run that was paid for stays
             raise
         self.spends = pay.spends()

@@ -96,7 +96,7 @@ class ClientRun(Checkpoint):
         """Return the answer to round ``number``, bound to its row; None if there is none."""
         answer = self._answers.get(number)
         if answer is not None:
-            self.budgets.bind(self._name, number, answer)
+            self._bind(number, answer)
         return answer
 
     def keep(self, number: int, arrays: Arrays) -> None:
@@ -104,7 +104,15 @@ class ClientRun(Checkpoint):
         answer = np.frombuffer(layers_to_bytes({"round": number}, arrays), np.uint8)
         self._kept(lambda randomness: answer)
         self._answers[number] = arrays
-        self.budgets.bind(self._name, number, arrays)
+        self._bind(number, arrays)
+
+    def _bind(self, number: int, answer: Arrays) -> None:
+        """Bind the row of round ``number`` to ``answer``; the client alone learns why that is refused."""
+        try:
+            self.budgets.bind(self._name, number, answer)
+        except SfumatoError:
+            _log.exception("round %s cannot be answered", number)
+            raise BadInput("this client cannot answer the round; its own log says why.") from None
 
 
 @lru_cache(maxsize=8)

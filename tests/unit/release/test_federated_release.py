@@ -7,19 +7,20 @@ import os
 import shutil
 import stat
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from sfumato.errors import BadInput
-from sfumato.learners.federated import LocalTraining
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.learners.federated import Federated, LocalTraining
 from sfumato.ledger import Ledger
 from sfumato.privacy import Guarantee
 from sfumato.release import checkpoint
 from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.client_budget import ClientBudgets
+from sfumato.release.client_budget import ClientBudgets, RoundPayment
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.stored_model import load_model
 from sfumato.reports import KeyRing
@@ -275,3 +276,34 @@ def test_what_clients_pay_for_a_round_they_pay_once(place):
     for _ in range(3):
         budgets.pay_all(("client-1", "client-2"), 1, opened.one_round)
     assert [len(found) for found in rows(folder)[0].values()] == [1, 1]
+
+
+def test_a_round_that_ended_a_run_without_parameters_is_bound_to_none(place):
+    folder, names = place("budgets"), ("client-1", "client-2")
+    budgets = ClientBudgets("ward", f"sqlite:///{folder}/book.db", "run", key="a run")
+    each = open_federation(folder / "x.npz", TERMS, classes=2).one_round
+    payment = RoundPayment(budgets, names, each)
+    ended = Federated([np.ones(2, np.float32)], 0, each, {}, stopped="no client sent parameters")
+    budgets.pay_all(names, 1, each)
+    for _ in range(2):
+        payment.bind(ended)
+    with pytest.raises(BadInput, match="paid for another output before"):
+        payment.bind(replace(ended, rounds=1, stopped=None))
+
+
+def test_a_run_stays_where_a_ledger_that_paid_for_it_went_away(place, monkeypatch):
+    folder, spend = place("one", 300.0), Ledger.spend
+
+    def gone(self, *given, **words):
+        found = spend(self, *given, **words)
+        (folder / "book.db").rename(folder / "away.db")
+        return found
+
+    monkeypatch.setattr(Ledger, "spend", gone)
+    with pytest.raises(SfumatoError):
+        run(folder, epsilon=300.0)
+    monkeypatch.setattr(Ledger, "spend", spend)
+    (folder / "away.db").rename(folder / "book.db")
+    assert (folder / ".model.run" / "record.json").exists()
+    run(folder, epsilon=300.0)
+    assert [len(found) for found in rows(folder)[0].values()] == [3, 3]

@@ -135,7 +135,7 @@ def test_a_client_that_is_cut_off_before_it_has_kept_its_answer_draws_it_again(
 
 
 @pytest.mark.parametrize("restored", [True, False], ids=["restored", "beside"])
-def test_a_copy_of_a_client_gives_no_second_answer(kept, tmp_path, restored):
+def test_a_copy_of_a_client_gives_no_second_answer(kept, tmp_path, caplog, restored):
     """The server lies: it sends the copy, made after round 1, another model to train from in round 2."""
     folder, other = tmp_path / ".client-2.run", train(2)
     other.content["arrays"] = ArrayRecord([np.asarray(array) + 1 for array in TERMS.initial])
@@ -149,7 +149,8 @@ def test_a_copy_of_a_client_gives_no_second_answer(kept, tmp_path, restored):
         place = kept | {"checkpoint": str(tmp_path / "copy" / "client-2")}
     for _ in range(2):
         reply = federation_apps.client_app(other, context(place))
-        assert "paid for another output before" in reply.error.reason
+        assert reply.error.reason == "this client cannot answer the round; its own log says why."
+        assert "paid for another output before" in caplog.text
     assert spends(kept) == 2
     if not restored:
         assert sent(kept, train(2)) == answer
