@@ -243,7 +243,8 @@ class Ledger:
             now, lease = self._storage.clock(book.transaction), book.lease(number)
             run = f"the run that entry {number} of {short(book.known.name)} paid for"
             if lease is not None and lease.until is None:
-                raise BadInput(f"{run} has ended and released nothing: it cannot be resumed.")
+                ended = "has its one output" if lease.holder else "has ended and released nothing"
+                raise BadInput(f"{run} {ended}: it cannot be resumed.")
             if lease is not None and lease.holder != holder and now < lease.until <= now + self.LEASE_SECONDS:
                 raise BadInput(
                     f"another process carries on {run}: wait until it has ended, or "
@@ -255,7 +256,7 @@ class Ledger:
         """Give the lease of ``holder`` back; ``for_good``, nobody may carry on the run of the entry again."""
         with self._writing(dataset) as book:
             lease = book.lease(number)
-            if for_good:
+            if for_good and not (lease is not None and lease.until is None):  # a bound entry stays bound
                 book.put_lease(number, "", None)
             elif lease is not None and lease.holder == holder:
                 book.drop_lease(number)

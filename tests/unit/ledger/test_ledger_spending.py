@@ -377,6 +377,8 @@ def test_an_entry_is_bound_to_one_output_for_good(ledger):
         ledger.bind("clinic", "run round 1", "b" * 64)
     with pytest.raises(BadInput, match="no entry of 'clinic' has the key"):
         ledger.bind("clinic", "run round 2", "a" * 64)
-    with pytest.raises(BadInput, match="cannot be resumed"):
+    with pytest.raises(BadInput, match="has its one output: it cannot be resumed"):
         ledger.lease("clinic", 2, "somebody")
+    ledger.end_lease("clinic", 2, "somebody", for_good=True)
+    ledger.bind("clinic", "run round 1", "a" * 64)
     assert ledger.check() == []
